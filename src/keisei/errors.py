@@ -1,0 +1,62 @@
+"""The errors that Keisei raises. Nothing else lives here.
+
+KeiseiError
+├── ConfigError (ValueError)          a configuration that cannot be used: unknown key, value out of range
+├── NotationError (ValueError)        text that is no position and no move: SFEN, USI, KIF, CSA
+├── IllegalMoveError (ValueError)     a well-written move that the rules do not allow in this position
+├── ActionError (ValueError)          actions that an environment cannot execute: illegal, out of range, wrong dtype
+├── StateError (ValueError)           a saved environment state that cannot be loaded
+├── ContractError (RuntimeError)      an environment that does not do what the contract says
+├── WorkerError (RuntimeError)        a worker process that died, hung or failed
+├── CheckpointError (RuntimeError)    a checkpoint that cannot be written or read
+└── RunError (RuntimeError)           a run's folder that cannot be used, or holds nothing to read
+
+A message is one line: what was expected, what came, where. On the command line it ends the command with that line and
+the status 2; a traceback is for bugs.
+"""
+
+from __future__ import annotations
+
+
+class KeiseiError(Exception):
+    """What every error of Keisei's own derives from."""
+
+
+class ConfigError(KeiseiError, ValueError):
+    """A configuration that cannot be used."""
+
+
+class NotationError(KeiseiError, ValueError):
+    """Text that is no position and no move."""
+
+
+class IllegalMoveError(KeiseiError, ValueError):
+    """A well-written move that the rules do not allow in this position."""
+
+
+class ActionError(KeiseiError, ValueError):
+    """Actions that an environment cannot execute; nothing has changed when it is raised."""
+
+
+class StateError(KeiseiError, ValueError):
+    """A saved environment state that cannot be loaded; nothing has changed when it is raised."""
+
+
+class ContractError(KeiseiError, RuntimeError):
+    """An environment that does not do what the contract says."""
+
+
+class WorkerError(KeiseiError, RuntimeError):
+    """A worker process that died, hung or failed."""
+
+
+class LearningError(KeiseiError, RuntimeError):
+    """Learning that cannot go on."""
+
+
+class CheckpointError(KeiseiError, RuntimeError):
+    """A checkpoint that cannot be written or read."""
+
+
+class RunError(KeiseiError, RuntimeError):
+    """A run's folder that cannot be used, or holds nothing to read."""
