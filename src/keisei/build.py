@@ -1,0 +1,223 @@
+"""From configuration to parts: the one place where a name becomes an implementation."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from keisei.config import (
+    Config,
+    GymnasiumGameConfig,
+    NetworkConfig,
+    PythonGameConfig,
+    ShogiConfig,
+    ShogiEnvironmentConfig,
+)
+from keisei.environment import Environment, Group, Int64
+from keisei.errors import ConfigError
+from keisei.sections import check
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from keisei.collect.collector import BuildEnvironment
+    from keisei.learning.ppo import PPO
+    from keisei.networks import Network
+    from keisei.opponents import ActionValues
+    from keisei.policy import Encoder, Policy
+
+
+def environment(name: str, **options: object) -> Environment:
+    """The environment called `name`, built with the options of its configuration section."""
+    if name not in _ENVIRONMENTS:
+        close = difflib.get_close_matches(name, _ENVIRONMENTS, n=1)
+        hint = f" (did you mean '{close[0]}'?)" if close else f": expected one of {', '.join(_ENVIRONMENTS)}"
+        raise ConfigError(f"unknown environment '{name}'{hint}")
+    return _ENVIRONMENTS[name](**options)
+
+
+def _shogi(**options: object) -> Environment:
+    from keisei.shogi import ShogiEnvironment
+
+    section = check(ShogiEnvironmentConfig, options, "in keisei.make('shogi')")
+    return ShogiEnvironment(**section.model_dump(exclude={"name"}))
+
+
+_ENVIRONMENTS: dict[str, Callable[..., Environment]] = {"shogi": _shogi}
+
+
+@dataclass(frozen=True)
+class PolicyCells:
+    """How the cells of a convolution make up the logits of actions."""
+
+    planes: int
+    cells: int
+    parts: Callable[[], Int64]  # [A, P]
+
+
+@dataclass(frozen=True)
+class Game:
+    """What a run must know of its game."""
+
+    build_environment: BuildEnvironment
+    group: Group
+    encoder: Callable[[], Encoder]
+    input_shape: tuple[int, ...]  # of one observation as a network gets it
+    policy_cells: PolicyCells | None
+    action_values: ActionValues | None  # what greed goes by
+    seats: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+def game(config: Config) -> Game:
+    """The game of a run, in blocks."""
+    section, size, seed = config.environment, config.parallel.block_size, config.run.seed
+    if isinstance(section, ShogiConfig):
+        return _shogi_game(section, size, seed)
+    if isinstance(section, PythonGameConfig):
+        return _plain_game(partial(python_block, section, size, seed))
+    return _plain_game(partial(gymnasium_block, section, size, seed))
+
+
+def _shogi_game(section: ShogiConfig, size: int, seed: int) -> Game:
+    from keisei.policy import PlanesEncoder, encode_numbers
+    from keisei.shogi import actions, captures
+
+    build_environment = partial(shogi_block, section, size, seed)
+    first = build_environment(0)
+    write = partial(actions.write_planes, move_limit=section.move_limit)
+    packed = section.observation == "packed"
+    return Game(
+        build_environment=build_environment,
+        group=first.groups[0],
+        encoder=partial(PlanesEncoder, write, (9, 9, actions.PLANES)) if packed else lambda: encode_numbers,
+        input_shape=(actions.PLANES, 9, 9),
+        policy_cells=PolicyCells(actions.POLICY_PLANES, 81, actions.policy_parts),
+        action_values=captures.capture_values,
+        seats=first.seats,
+        reasons=first.reasons,
+    )
+
+
+def _plain_game(build_environment: BuildEnvironment) -> Game:
+    from keisei.policy import encode_numbers
+
+    first = build_environment(0)
+    if len(first.groups) != 1:
+        raise ConfigError(f"expected a game whose lanes are all alike, found {len(first.groups)} groups of lanes")
+    group = first.groups[0]
+    built = Game(
+        build_environment, group, lambda: encode_numbers, group.shape, None, None, tuple(first.seats), first.reasons
+    )
+    first.close()
+    return built
+
+
+def shogi_block(section: ShogiConfig, size: int, seed: int, first_lane: int) -> Environment:
+    """The games of one block."""
+    from keisei.shogi import ShogiEnvironment
+
+    options = section.model_dump(exclude={"name", "copies"})
+    return ShogiEnvironment(**options, copies=size, seed=seed, first_lane=first_lane)
+
+
+def python_block(section: PythonGameConfig, size: int, seed: int, first_lane: int) -> Environment:
+    """The games of one block of a game of one's own."""
+    path = Path(section.path)
+    specification = importlib.util.spec_from_file_location(f"keisei_game_{path.stem}", path)
+    if specification is None or specification.loader is None or not path.is_file():
+        raise ConfigError(f"'environment.path' must be a Python file, not '{path}'")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    found = getattr(module, section.cls, None)
+    if found is None:
+        raise ConfigError(f"there is no '{section.cls}' in {path}")
+    return cast(Environment, found(copies=size, seed=seed, first_lane=first_lane, **section.options))
+
+
+def gymnasium_block(section: GymnasiumGameConfig, size: int, seed: int, first_lane: int) -> Environment:
+    """The copies of one block of a Gymnasium environment."""
+    from keisei.adapters import GymnasiumEnvironment, gymnasium_builder
+
+    build = gymnasium_builder(section.id, section.options)
+    return GymnasiumEnvironment(build, copies=size, seed=seed, first_lane=first_lane)
+
+
+def network(section: NetworkConfig, of: Game, seed: int) -> Network:
+    """A network with fresh weights; the same seed gives the same."""
+    import torch
+
+    from keisei.networks import Network
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        body = _body(section, of)
+        policy, value = _heads(section, of, body)
+        built = Network(body, policy, value)
+    return built.to(memory_format=torch.channels_last) if section.kind != "mlp" else built  # type: ignore[call-overload]
+
+
+def _body(section: NetworkConfig, of: Game) -> nn.Module:
+    from keisei.networks import MLP, ConvolutionalTower, ResidualTower
+
+    if section.kind == "mlp":
+        return MLP(of.input_shape, [section.width] * section.depth)
+    if len(of.input_shape) != 3:
+        raise ConfigError(f"'network.kind' must be mlp for observations of shape {list(of.input_shape)}")
+    if section.kind == "convolutional":
+        return ConvolutionalTower(of.input_shape[0], section.depth, section.width)
+    return ResidualTower(of.input_shape[0], section.depth, section.width, section.normalization)
+
+
+def _heads(section: NetworkConfig, of: Game, body: nn.Module) -> tuple[nn.Module, nn.Module]:
+    import torch
+
+    from keisei.networks.network import ConvolutionalPolicy, DensePolicy, FlatValueHead, ValueHead
+
+    if section.kind == "mlp":
+        return DensePolicy(section.width, of.group.actions), FlatValueHead(section.width)
+    cells = of.input_shape[1] * of.input_shape[2]
+    value = ValueHead(section.width, cells)
+    if section.policy == "dense":
+        return DensePolicy(section.width * cells, of.group.actions), value
+    if of.policy_cells is None:
+        raise ConfigError("'network.policy' must be dense: this game does not say which cells its actions belong to")
+    parts = torch.from_numpy(np.asarray(of.policy_cells.parts()))
+    return ConvolutionalPolicy(section.width, of.policy_cells.planes, of.policy_cells.cells, parts), value
+
+
+def policy(section: NetworkConfig, of: Game, seed: int) -> Policy:
+    """A policy with a network of its own."""
+    from keisei.policy import Policy
+
+    return Policy(network(section, of, seed), of.encoder())
+
+
+def learner(config: Config, of: Game) -> PPO:
+    """The learner of a run, with the run's first weights."""
+    from keisei.learning.ppo import PPO, PPOSettings, Schedule
+
+    section = config.learner
+    settings = PPOSettings(
+        learning_rate=Schedule(section.learning_rate, section.final_learning_rate),
+        entropy=Schedule(section.entropy, section.final_entropy),
+        gamma=section.gamma,
+        lam=section.lam,
+        epochs=section.epochs,
+        minibatch_size=section.minibatch_size,
+        clip=section.clip,
+        value_clip=section.value_clip,
+        value_weight=section.value_weight,
+        gradient_norm=section.gradient_norm,
+        target_kl=section.target_kl,
+        normalize_advantages=section.normalize_advantages,
+        threads=config.parallel.learner_threads,
+    )
+    return PPO(policy(config.network, of, config.run.seed), settings, config.run.seed)

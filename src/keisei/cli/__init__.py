@@ -1,0 +1,55 @@
+"""The command line: one file per group of commands, put together here.
+
+Commands load what they need when they run, so that `keisei --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import keisei
+from keisei.cli import bench, doctor, shogi
+from keisei.errors import KeiseiError
+
+app = typer.Typer(
+    name="keisei",
+    help="Trains game-playing agents by playing many games at once.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"keisei {keisei.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options that stand before the command."""
+
+
+app.command(rich_help_panel="Shogi")(shogi.board)
+app.command(rich_help_panel="Shogi")(shogi.perft)
+app.add_typer(bench.app, name="bench", rich_help_panel="This machine")
+app.command(rich_help_panel="This machine")(doctor.doctor)
+
+
+def main() -> None:
+    """Run the command line; an error of Keisei's own is one line and the status 2."""
+    try:
+        app()
+    except KeiseiError as error:
+        print(f"keisei: {error}", file=sys.stderr)
+        sys.exit(2)

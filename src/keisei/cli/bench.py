@@ -1,0 +1,94 @@
+"""`keisei bench NAME`: measure speed, side by side with peers. The benchmarks are in `keisei.bench`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from keisei import bench
+from keisei.bench.harness import Report, Settings
+from keisei.bench.machine import BUSY_LOAD
+from keisei.errors import ConfigError
+
+app = typer.Typer(help="Measure speed, side by side with peers.", no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="End with one line of JSON instead of a table.")]
+Rounds = Annotated[int, typer.Option(min=1, help="How often each contender is measured, in turns.")]
+Seconds = Annotated[float, typer.Option(min=0.001, help="How long each turn lasts.")]
+Core = Annotated[int | None, typer.Option(help="The core to measure on; the last one by default.")]
+
+
+def _command(name: str) -> Callable[[bool, int, float, int | None], None]:
+    def command(json: Json = False, rounds: Rounds = 5, seconds: Seconds = 0.7, core: Core = None) -> None:
+        console = Console(stderr=True)
+        with console.status(name) as status:
+            report = bench.run(name, Settings(rounds, seconds, _usable(core), lambda line: status.update(line)))
+        for note in [*report.notes, *_warnings(report)]:
+            console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
+        if json:
+            print(report.json_line())
+        else:
+            Console().print(_table(report))
+
+    return command
+
+
+for _name, _summary in bench.BENCHMARKS.items():
+    app.command(_name, help=_summary)(_command(_name))
+
+
+def _usable(core: int | None) -> int:
+    usable = os.sched_getaffinity(0)
+    if core is None:
+        return max(usable)
+    if core not in usable:
+        raise ConfigError(f"--core must be one of {', '.join(map(str, sorted(usable)))}, not {core}")
+    return core
+
+
+def _warnings(report: Report) -> list[str]:
+    load = report.machine.load
+    if load < BUSY_LOAD:
+        return []
+    return [f"others are using this machine (load average {load} at the start): trust the ratios at most"]
+
+
+def _table(report: Report) -> Table:
+    machine = report.machine
+    table = Table(
+        box=SIMPLE,
+        padding=(0, 1, 0, 0),
+        title=f"{report.benchmark}: medians of the rounds; ratios, medians of the rounds' ratios",
+        caption=f"{machine.cpu}, core {', '.join(map(str, machine.pinned))} of {machine.cores}, load {machine.load}; "
+        f"Python {machine.python}, NumPy {machine.numpy}, {machine.compiler}",
+    )
+    for column in ("name", "against"):
+        table.add_column(column, no_wrap=True)
+    for column in ("value", "best", "theirs", "ratio"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("unit", no_wrap=True)
+    for one in report.results:
+        table.add_row(
+            one.name,
+            one.against or "",
+            *(_number(value) for value in (one.value, one.best, one.against_value)),
+            "" if one.ratio is None else f"{one.ratio:.2f} ×",
+            one.unit,
+        )
+    return table
+
+
+def _number(value: float | None) -> str:
+    """Four digits and a thousands' letter: 76.47 M."""
+    if value is None:
+        return ""
+    for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= size:
+            return f"{value / size:.4g}{letter}"
+    return f"{value:.4g}"

@@ -1,0 +1,251 @@
+"""The configuration of a whole run: one typed section per component, and what each key means.
+
+How a section is read and how errors are worded is in `sections.py`; which part a section builds is in `build.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, Strict, model_validator
+
+from keisei.errors import ConfigError
+from keisei.sections import Section, load, read_values
+
+Words = Annotated[tuple[str, ...], Strict(False)]
+Number = Annotated[float, Strict(False)]
+
+
+def _as_text(value: object) -> object:
+    """A number as its text: YAML reads 27 as a number, and the rule is a name."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class RunConfig(Section):
+    """The run as a whole."""
+
+    seed: int = Field(default=0, ge=0, le=2**64 - 1)
+    """What all random choices of the run are drawn from."""
+    total_steps: int = Field(default=1_000_000, ge=1)
+    """The budget, in steps of lanes (for Shogi: plies); the run ends with the iteration that reaches it."""
+    checkpoint_interval: int = Field(default=50, ge=1)
+    """A checkpoint every so many iterations; one is always written at the end."""
+    keep_checkpoints: int = Field(default=5, ge=1)
+    """So many of the newest checkpoints are kept."""
+
+
+class ShogiConfig(Section):
+    """Shogi, many games at once."""
+
+    name: Literal["shogi"] = "shogi"
+    """Which game is played."""
+    observation: Literal["packed", "uint8", "float32"] = "packed"
+    """How a position is written: 99 packed bytes, or 46 planes of 9×9 in that type."""
+    legal: Literal["list", "mask", "bits"] = "list"
+    """How the legal moves are written: 16-bit numbers with offsets, a byte or a bit per action."""
+    declaration: Annotated[Literal["27", "24", "none"], BeforeValidator(_as_text)] = "27"
+    """Which rule a king in the enemy's camp may declare by."""
+    move_limit: int = Field(default=512, ge=1, le=65535)
+    """A game is cut off after so many plies."""
+    openings: Annotated[Words, Field(min_length=1)] = ("startpos",)
+    """Where games begin: SFENs, `startpos`, or names of handicaps."""
+    random_plies: int = Field(default=0, ge=0, le=65534)
+    """Up to so many random legal moves are played before the first decision; fewer than the move limit."""
+    copies: int = Field(default=256, ge=1, le=2**24)
+    """How many games are played at once."""
+    threads: int = Field(default=1, ge=1, le=1024)
+    """How many native threads step the games; changes no bit of what they do."""
+
+    @model_validator(mode="after")
+    def _leaves_plies_to_play(self) -> Self:
+        if self.random_plies >= self.move_limit:
+            raise ValueError(f"random_plies ({self.random_plies}) must be less than move_limit ({self.move_limit})")
+        return self
+
+
+class ShogiEnvironmentConfig(ShogiConfig):
+    """The keyword arguments of `keisei.make("shogi", …)`: an environment that stands alone."""
+
+    observation: Literal["packed", "uint8", "float32"] = "uint8"
+    """How a position is written: 99 packed bytes, or 46 planes of 9×9 in that type."""
+    copies: int = Field(default=1, ge=1, le=2**24)
+    """How many games are played at once."""
+    seed: int = Field(default=0, ge=0, le=2**64 - 1)
+    """What all random choices of the environment are drawn from."""
+    first_lane: int = Field(default=0, ge=0, le=2**63)
+    """The number of the first game among all games of the run; its random stream depends on it."""
+
+
+class PythonGameConfig(Section):
+    """A game of your own: a class with the `Environment` contract in a Python file."""
+
+    name: Literal["python"]
+    """Which game is played."""
+    path: str
+    """The file, from the folder in which the command runs."""
+    cls: str = Field(alias="class")
+    """The class; it is called with `copies`, `seed`, `first_lane` and the options."""
+    options: dict[str, object] = {}
+    """Further keyword arguments of the class."""
+    copies: int = Field(default=256, ge=1, le=2**24)
+    """How many games are played at once."""
+
+
+class GymnasiumGameConfig(Section):
+    """Any Gymnasium environment with discrete actions."""
+
+    name: Literal["gymnasium"]
+    """Which game is played."""
+    id: str
+    """Its name in Gymnasium's registry, such as `CartPole-v1`."""
+    options: dict[str, object] = {}
+    """Further keyword arguments of `gymnasium.make`."""
+    copies: int = Field(default=16, ge=1, le=2**24)
+    """How many games are played at once."""
+
+
+class NetworkConfig(Section):
+    """The network that acts and learns."""
+
+    kind: Literal["residual", "convolutional", "mlp"] = "residual"
+    """A residual tower with squeeze-and-excite, a plain stack of convolutions, or a multi-layer perceptron."""
+    depth: int = Field(default=6, ge=1, le=200)
+    """Residual blocks, convolutions or layers."""
+    width: int = Field(default=96, ge=1, le=8192)
+    """Channels of each convolution, or units of each layer."""
+    normalization: Literal["none", "group"] = "none"
+    """Of residual blocks. Neither kind lets one row depend on another."""
+    policy: Literal["convolution", "dense"] = "convolution"
+    """Logits as sums of a few cells of a convolution, or one weight per feature and action."""
+
+    @model_validator(mode="after")
+    def _fits_the_kind(self) -> Self:
+        if self.kind != "residual" and self.normalization != "none":
+            raise ValueError(f"normalization is for residual networks, not for kind '{self.kind}'")
+        if self.kind == "mlp" and self.policy != "dense":
+            raise ValueError("kind 'mlp' has no cells for a convolution: set policy to 'dense'")
+        return self
+
+
+class LearnerConfig(Section):
+    """Proximal policy optimisation."""
+
+    learning_rate: Number = Field(default=1e-3, gt=0)
+    """Adam's step size at the start."""
+    final_learning_rate: Number = Field(default=1e-4, ge=0)
+    """Adam's step size at the end; it moves linearly."""
+    entropy: Number = Field(default=0.01, ge=0)
+    """Weight of the entropy over legal moves at the start."""
+    final_entropy: Number = Field(default=0.001, ge=0)
+    """Weight of the entropy at the end; it moves linearly."""
+    gamma: Number = Field(default=0.99, ge=0, le=1)
+    """What a reward one step later counts."""
+    lam: Number = Field(default=0.95, ge=0, le=1)
+    """How far advantages trust what came instead of what was expected (λ)."""
+    epochs: int = Field(default=1, ge=1)
+    """How often each step is learnt from."""
+    minibatch_size: int = Field(default=512, ge=1)
+    """About so many steps per update."""
+    clip: Number = Field(default=0.2, gt=0)
+    """How far the probability of a move may change before its gain no longer counts."""
+    value_clip: Number = Field(default=0.0, ge=0)
+    """The same for values; 0: no limit."""
+    value_weight: Number = Field(default=1.0, ge=0)
+    """Weight of the value loss."""
+    gradient_norm: Number = Field(default=1.0, gt=0)
+    """Longer gradients are shortened to this length."""
+    target_kl: Number = Field(default=0.0, ge=0)
+    """An iteration's learning stops when the policy has moved 1.5 times as far; 0: never."""
+    normalize_advantages: bool = True
+    """Scale the advantages of an iteration to mean 0 and deviation 1."""
+
+
+class ParallelConfig(Section):
+    """How experience is collected."""
+
+    block_size: int = Field(default=32, ge=1)
+    """Copies per block, the unit of parallel work."""
+    rollout_length: int = Field(default=64, ge=1)
+    """Steps per rollout."""
+    model_sync_interval: int = Field(default=1, ge=1)
+    """Publish weights every so many iterations."""
+    learner_threads: int = Field(default=1, ge=1, le=1024)
+    """Torch threads of the learner."""
+
+
+class OpponentsConfig(Section):
+    """Frozen opponents in training: past networks that play one seat."""
+
+    checkpoints: Words = ()
+    """Folders of checkpoints to play against."""
+    share: Number = Field(default=0.5, ge=0, le=1)
+    """The share of blocks that play against one of them."""
+
+
+class EvaluationConfig(Section):
+    """Matches during training."""
+
+    interval: int = Field(default=100, ge=0)
+    """Every so many iterations; 0: only at the end."""
+    games: int = Field(default=100, ge=0)
+    """Games per match; 0: no matches."""
+    final_games: int = Field(default=200, ge=0)
+    """Games per match at the end of the run; 0: no matches."""
+    against: Annotated[tuple[Literal["random", "greedy", "past"], ...], Strict(False)] = ("random", "greedy", "past")
+    """Who is played: scripted opponents, and the run's own oldest checkpoint."""
+    opening_plies: int = Field(default=8, ge=0)
+    """Each opening is up to so many random moves; each is played with both colours."""
+    play: Literal["sample", "greedy"] = "sample"
+    """How the network chooses its moves."""
+
+
+class Config(Section):
+    """A whole run: what one YAML file says."""
+
+    run: RunConfig = RunConfig()
+    environment: ShogiConfig | PythonGameConfig | GymnasiumGameConfig
+    network: NetworkConfig = NetworkConfig()
+    learner: LearnerConfig = LearnerConfig()
+    parallel: ParallelConfig = ParallelConfig()
+    opponents: OpponentsConfig = OpponentsConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    device: Literal["cpu"] = "cpu"
+
+    @model_validator(mode="after")
+    def _blocks_fit(self) -> Self:
+        copies, size = self.environment.copies, self.parallel.block_size
+        if copies % size:
+            raise ValueError(f"environment.copies ({copies}) must be a multiple of parallel.block_size ({size})")
+        return self
+
+
+class ShogiRun(Config):
+    """A run of Shogi."""
+
+    environment: ShogiConfig = ShogiConfig()
+
+
+class PythonGameRun(Config):
+    """A run of a game of one's own."""
+
+    environment: PythonGameConfig
+
+
+class GymnasiumRun(Config):
+    """A run of a Gymnasium environment."""
+
+    environment: GymnasiumGameConfig
+
+
+_RUNS: dict[str, type[Config]] = {"shogi": ShogiRun, "python": PythonGameRun, "gymnasium": GymnasiumRun}
+
+
+def load_run(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
+    """The run in a YAML file, changed by overrides such as `environment.copies=8`; `environment.name` says of what."""
+    environment = read_values(path, overrides).get("environment")
+    name = environment.get("name", "shogi") if isinstance(environment, dict) else "shogi"
+    if name not in _RUNS:
+        raise ConfigError(f"'environment.name' must be one of {', '.join(_RUNS)}, not {name!r}")
+    return load(_RUNS[name], path, overrides)

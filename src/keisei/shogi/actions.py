@@ -1,0 +1,83 @@
+"""The numbers of the action space and the forms of the observation, from the perspective of the side to move."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from keisei.environment import Array, Float32, Int64, UInt8
+from keisei.shogi import _native
+
+Turn = Literal["black", "white"]
+
+ACTIONS = _native.ACTIONS
+_BOARD_ACTIONS = 81 * 80 * 2
+MOST_LEGAL = _native.MOST_LEGAL
+PLANES = _native.PLANES
+PACKED_BYTES = _native.PACKED_BYTES
+SCALE: Float32 = np.array(_native.scale(), np.float32)
+"""What one count is worth in each float plane: `float32 == uint8 * SCALE[:, None, None]`."""
+
+
+def action_to_usi(action: int, turn: Turn) -> str:
+    """The move, in USI, that the number means when `turn` is to move."""
+    return _native.action_to_usi(action, turn == "white")
+
+
+def usi_to_action(usi: str, turn: Turn) -> int:
+    """The number of a move, given in USI, when `turn` is to move."""
+    return _native.usi_to_action(usi, turn == "white")
+
+
+def expand(packed: UInt8, move_limit: int, dtype: npt.DTypeLike = np.uint8) -> Array:
+    """The planes `[N, 46, 9, 9]`, uint8 or float32, of packed positions `[N, 99]`."""
+    planes: Array = np.empty((len(packed), PLANES, 9, 9), dtype)
+    _native.expand(packed, move_limit, planes)
+    return planes
+
+
+def write_planes(packed: UInt8, planes: Float32, *, move_limit: int) -> None:
+    """Fill `planes [N, 9, 9, 46]` from packed positions `[N, 99]`: the form that a convolution on a CPU likes best."""
+    _native.expand_channels_last(packed, move_limit, planes)
+
+
+POLICY_PLANES = 47
+"""Planes of a convolutional policy head: what arrives (20), what departs (20), what is dropped (7)."""
+
+_DIRECTIONS = {
+    **{(row, column): number for number, (row, column) in enumerate(
+        (row, column) for row in (-1, 0, 1) for column in (-1, 0, 1) if (row, column) != (0, 0)
+    )},
+    (-2, -1): 8,
+    (-2, 1): 9,
+}
+
+
+def policy_parts() -> Int64:
+    """Which cells of the policy planes make up each action's logit: `[13527, 2]`, `81 · plane + square`; -1: none.
+
+    A move is an arrival on one square from a direction, and a departure from another in that direction. No two legal
+    moves of a position share both, and what is learnt of a move on one square holds on all.
+    """
+    parts: Int64 = np.full((ACTIONS, 2), -1, np.int64)
+    for action in range(_BOARD_ACTIONS):
+        start, skipped, promotes = action // 160, action % 160 // 2, action % 2
+        target = skipped + (skipped >= start)
+        direction = _direction(target // 9 - start // 9, target % 9 - start % 9)
+        if direction is not None:
+            plane = 2 * direction + promotes
+            parts[action] = 81 * plane + target, 81 * (20 + plane) + start
+    for drop in range(ACTIONS - _BOARD_ACTIONS):
+        parts[_BOARD_ACTIONS + drop, 0] = 81 * (40 + drop % 7) + drop // 7
+    return parts
+
+
+def _direction(rows: int, columns: int) -> int | None:
+    """The number of a direction in which pieces move; None for leaps that no piece makes."""
+    if (rows, columns) in _DIRECTIONS:
+        return _DIRECTIONS[rows, columns]
+    if rows and columns and abs(rows) != abs(columns):
+        return None
+    return _DIRECTIONS[(rows > 0) - (rows < 0), (columns > 0) - (columns < 0)]

@@ -1,0 +1,149 @@
+"""Many games of Shogi at once, behind the `Environment` contract. The games themselves are played in C++."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from keisei.environment import Array, Group, Int64, LegalForm, Observation, Step, UInt8
+from keisei.errors import ActionError, ConfigError, StateError
+from keisei.shogi import _native
+from keisei.shogi.actions import ACTIONS, MOST_LEGAL, PACKED_BYTES, PLANES, action_to_usi
+from keisei.shogi.board import Board, Declaration
+
+ObservationForm = Literal["packed", "uint8", "float32"]
+
+PASS = -1
+"""Instead of an action: this lane does not move, and its step pays nothing."""
+
+_MOST_PLIES = 65535
+
+
+class ShogiEnvironment:
+    """Each game is a lane; black and white alternate in it. Ended games start again by themselves."""
+
+    seats = ("black", "white")
+    reasons = _native.REASONS
+
+    def __init__(
+        self,
+        *,
+        copies: int = 1,
+        seed: int = 0,
+        threads: int = 1,
+        observation: ObservationForm = "uint8",
+        legal: LegalForm = "list",
+        declaration: Declaration = "27",
+        move_limit: int = 512,
+        openings: Sequence[str] = ("startpos",),
+        random_plies: int = 0,
+        first_lane: int = 0,
+    ) -> None:
+        """`openings` are drawn uniformly ('startpos', handicap names, SFENs); up to `random_plies` random moves follow.
+
+        Lane `i` is lane `first_lane + i` of the run, and plays the same games wherever and beside whatever it is played.
+        """
+        _check_range("copies", copies, 1, 2**24)
+        _check_range("threads", threads, 1, 1024)
+        _check_range("seed", seed, 0, 2**64 - 1)
+        _check_range("first_lane", first_lane, 0, 2**63)
+        _check_range("move_limit", move_limit, 1, _MOST_PLIES)
+        _check_range("random_plies", random_plies, 0, move_limit - 1)
+        _check_openings(openings, declaration)
+        self._batch = _native.Batch(
+            copies, threads, seed, first_lane, observation, legal, declaration, move_limit, list(openings), random_plies
+        )
+        shape = (PACKED_BYTES,) if observation == "packed" else (PLANES, 9, 9)
+        dtype = np.dtype(np.float32 if observation == "float32" else np.uint8)
+        self.copies = self.lanes = copies
+        self.groups = (Group(np.arange(copies, dtype=np.int32), shape, dtype, ACTIONS, legal, MOST_LEGAL),)
+        self.state_bytes = self._batch.state_bytes
+
+    def reset(self, observation: Sequence[Observation]) -> None:
+        """Start every game anew, random streams included, and write what is seen."""
+        self._batch.reset(*_arrays(observation))
+
+    def observe(self, observation: Sequence[Observation]) -> None:
+        """Write what the sides to move see."""
+        self._batch.observe(*_arrays(observation))
+
+    def step(self, actions: Sequence[Array], step: Step, observation: Sequence[Observation]) -> None:
+        """Play one action per game (`PASS`: none); raises `ActionError` before anything changes."""
+        chosen = self._checked_actions(actions)
+        lane = self._batch.step(
+            chosen,
+            step.reward,
+            step.discount,
+            step.ended,
+            step.cut_off,
+            step.reason,
+            step.length,
+            step.final[0],
+            *_arrays(observation),
+        )
+        if lane >= 0:
+            raise ActionError(self._wrong_action(int(chosen[lane]), lane))
+
+    def save_state(self, out: UInt8) -> None:
+        """Write the games' states, random streams included, to `out` `[copies, state_bytes]`."""
+        self._batch.save(out)
+
+    def load_state(self, saved: UInt8) -> None:
+        """Go back to saved states; raises `StateError`, and changes nothing, where one is not of these games."""
+        if saved.dtype != np.uint8 or saved.shape != (self.copies, self.state_bytes):
+            raise StateError(
+                f"expected saved states as uint8 [{self.copies}, {self.state_bytes}], "
+                f"found {saved.dtype} {list(saved.shape)}"
+            )
+        lane = self._batch.load(np.ascontiguousarray(saved))
+        if lane >= 0:
+            raise StateError(f"the saved state of lane {lane} is damaged, or was saved under other rules or openings")
+
+    def close(self) -> None:
+        """Nothing is held but memory and threads, which go with the object."""
+
+    def sfen(self, lane: int) -> str:
+        """The position of a lane."""
+        return self._batch.sfen(lane)
+
+    def sfens(self) -> list[str]:
+        """The positions of all lanes."""
+        return [self._batch.sfen(lane) for lane in range(self.copies)]
+
+    def _checked_actions(self, actions: Sequence[Array]) -> Int64:
+        if len(actions) != 1:
+            raise ActionError(f"expected one array of actions, found {len(actions)}")
+        chosen = np.asarray(actions[0])
+        if chosen.shape != (self.copies,) or chosen.dtype.kind not in "iu" or chosen.dtype == np.uint64:
+            raise ActionError(
+                f"expected actions as signed or 16-bit integers [{self.copies}], "
+                f"found {chosen.dtype} {list(chosen.shape)}; lane 0 stands at '{self.sfen(0)}'"
+            )
+        return np.ascontiguousarray(chosen, np.int64)
+
+    def _wrong_action(self, action: int, lane: int) -> str:
+        if not 0 <= action < ACTIONS:
+            return f"action {action} of lane {lane} is not in 0..{ACTIONS - 1}, in '{self.sfen(lane)}'"
+        turn = Board(self.sfen(lane)).turn
+        return f"illegal action {action} ('{action_to_usi(action, turn)}') of lane {lane} in '{self.sfen(lane)}'"
+
+
+def _arrays(observation: Sequence[Observation]) -> tuple[Array, Array, Array, Array]:
+    (seen,) = observation
+    return seen.values, seen.legal.actions, seen.legal.offsets, seen.seat
+
+
+def _check_range(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise ConfigError(f"{name}: expected {least} to {most}, found {value}")
+
+
+def _check_openings(openings: Sequence[str], declaration: Declaration) -> None:
+    if isinstance(openings, str) or not openings:
+        raise ConfigError(f"openings: expected a list of SFENs or names, found {openings!r}")
+    for number, text in enumerate(openings):
+        outcome = Board(text, declaration=declaration).outcome()
+        if outcome is not None:
+            raise ConfigError(f"openings: number {number}, '{text}', is a finished game ({outcome.reason})")
