@@ -195,6 +195,20 @@ Action checked_action(std::int64_t action) {
     return Action(action);
 }
 
+using PackedArray = nb::ndarray<const std::uint8_t, nb::shape<-1, packed::kBytes>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+void expand_all(const PackedArray& in, int move_limit, T* out, void (*expand_one)(const std::uint8_t*, int, T*)) {
+    if (move_limit < 1) throw nb::value_error("move_limit: expected 1 or more");
+    const std::uint8_t* const rows = in.data();
+    const std::size_t n = in.shape(0);
+    for (std::size_t i = 0; i < n; ++i)
+        if (!is_packed(rows + i * packed::kBytes))
+            throw NotationError("packed: no position in row " + std::to_string(i));
+    const nb::gil_scoped_release release;
+    for (std::size_t i = 0; i < n; ++i) expand_one(rows + i * packed::kBytes, move_limit, out + i * kPlaneCells);
+}
+
 void bind_game(nb::module_& m) {
     nb::class_<Game>(m, "Game")
         .def(
@@ -256,7 +270,7 @@ void bind_game(nb::module_& m) {
             nb::arg("out").noconvert())
         .def("legal_actions",
              [](const Game& g) {
-                 std::vector<Action> actions(kMostLegalMoves);
+                 std::vector<Action> actions(kActionRoom);
                  actions.resize(std::size_t(legal_actions(g.position(), constraints(g.position()), actions.data())));
                  return actions;
              })
@@ -314,31 +328,19 @@ void bind_actions(nb::module_& m) {
         "usi"_a, "white"_a);
     m.def(
         "expand",
-        [](const nb::ndarray<const std::uint8_t, nb::shape<-1, packed::kBytes>, nb::c_contig, nb::device::cpu>& in,
-           int move_limit, const AnyArray& out) {
+        [](const PackedArray& in, int move_limit, const AnyArray& out) {
             const std::size_t n = in.shape(0);
-            const std::uint8_t* const rows = in.data();
-            const auto expand_all = [&]<class T>(T* planes) {
-                const nb::gil_scoped_release release;
-                for (std::size_t i = 0; i < n; ++i)
-                    expand(rows + i * packed::kBytes, move_limit, planes + i * kPlaneCells);
-            };
             if (out.dtype() == nb::dtype<float>())
-                expand_all(checked<float>(out, "out", {n, kPlanes, 9, 9}));
+                expand_all(in, move_limit, checked<float>(out, "out", {n, kPlanes, 9, 9}), expand<float>);
             else
-                expand_all(checked<std::uint8_t>(out, "out", {n, kPlanes, 9, 9}));
+                expand_all(in, move_limit, checked<std::uint8_t>(out, "out", {n, kPlanes, 9, 9}), expand<std::uint8_t>);
         },
         nb::arg("packed").noconvert(), "move_limit"_a, nb::arg("out").noconvert());
     m.def(
         "expand_channels_last",
-        [](const nb::ndarray<const std::uint8_t, nb::shape<-1, packed::kBytes>, nb::c_contig, nb::device::cpu>& in,
-           int move_limit, const AnyArray& out) {
-            const std::size_t n = in.shape(0);
-            const std::uint8_t* const rows = in.data();
-            float* const planes = checked<float>(out, "out", {n, 9, 9, kPlanes});
-            const nb::gil_scoped_release release;
-            for (std::size_t i = 0; i < n; ++i)
-                expand_channels_last(rows + i * packed::kBytes, move_limit, planes + i * kPlaneCells);
+        [](const PackedArray& in, int move_limit, const AnyArray& out) {
+            float* const planes = checked<float>(out, "out", {in.shape(0), 9, 9, kPlanes});
+            expand_all(in, move_limit, planes, expand_channels_last);
         },
         nb::arg("packed").noconvert(), "move_limit"_a, nb::arg("out").noconvert());
 }

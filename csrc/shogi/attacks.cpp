@@ -50,13 +50,15 @@ std::uint16_t attacks_within_row(int column, unsigned occupied) {
 AttackTables::AttackTables() {
     for (Square s = 0; s < kSquares; ++s) {
         for (Color c : {kBlack, kWhite}) {
-            pawn[c][s] = steps(c, s, {{-1, 0}});
-            knight[c][s] = steps(c, s, {{-2, -1}, {-2, 1}});
-            silver[c][s] = steps(c, s, {{-1, -1}, {-1, 0}, {-1, 1}, {1, -1}, {1, 1}});
-            gold[c][s] = steps(c, s, {{-1, -1}, {-1, 0}, {-1, 1}, {0, -1}, {0, 1}, {1, 0}});
+            step[c][kPawn][s] = steps(c, s, {{-1, 0}});
+            step[c][kKnight][s] = steps(c, s, {{-2, -1}, {-2, 1}});
+            step[c][kSilver][s] = steps(c, s, {{-1, -1}, {-1, 0}, {-1, 1}, {1, -1}, {1, 1}});
+            for (const Kind k : {kGold, kProPawn, kProLance, kProKnight, kProSilver})
+                step[c][k][s] = steps(c, s, {{-1, -1}, {-1, 0}, {-1, 1}, {0, -1}, {0, 1}, {1, 0}});
+            for (const Kind k : {kKing, kHorse, kDragon})
+                step[c][k][s] = steps(c, s, {{-1, -1}, {-1, 0}, {-1, 1}, {0, -1}, {0, 1}, {1, -1}, {1, 0}, {1, 1}});
             ray_ahead[c][s] = ray(s, {c == kBlack ? -1 : 1, 0});
         }
-        king[s] = steps(kBlack, s, {{-1, -1}, {-1, 0}, {-1, 1}, {0, -1}, {0, 1}, {1, -1}, {1, 0}, {1, 1}});
         for (Square t = 0; t < kSquares; ++t) line_kind[s][t] = kNoLine;
         for (int k = 0; k < 4; ++k) {
             const Direction d = kLineDirection[k];

@@ -10,14 +10,10 @@ namespace keisei::shogi {
 enum LineKind : std::uint8_t { kRowLine, kColumnLine, kFallingLine, kRisingLine, kNoLine };
 
 struct AttackTables {
-    Bitboard pawn[kColors][kSquares];
-    Bitboard knight[kColors][kSquares];
-    Bitboard silver[kColors][kSquares];
-    Bitboard gold[kColors][kSquares];
-    Bitboard king[kSquares];
-    Bitboard ray_ahead[kColors][kSquares];  // the column ahead of the square
-    Bitboard line[4][kSquares];             // by LineKind
-    Bitboard between[kSquares][kSquares];   // the squares strictly between two squares of one line
+    Bitboard step[kColors][kKinds][kSquares];  // what a piece attacks by steps alone; nothing for L B R
+    Bitboard ray_ahead[kColors][kSquares];     // the column ahead of the square
+    Bitboard line[4][kSquares];                // by LineKind
+    Bitboard between[kSquares][kSquares];      // the squares strictly between two squares of one line
     LineKind line_kind[kSquares][kSquares];
     std::uint16_t row_attacks[9][512];  // by column and the row's occupancy
     Bitboard columns[512];              // the columns whose bit is set
@@ -62,33 +58,6 @@ inline Bitboard lance_attacks(Square s, Bitboard occupied) {
     if constexpr (us == kWhite) return Bitboard((blockers - slider) ^ blockers) & ray;
     const Bits128 down = reversed_bytes(reversed_bytes(blockers) - reversed_bytes(slider));
     return Bitboard(down ^ blockers) & ray;
-}
-
-// What a piece of `us` attacks; for all kinds but pawns, which move as a set.
-template <Color us>
-inline Bitboard attacks_of(Kind kind, Square s, Bitboard occupied) {
-    switch (kind) {
-        case kLance:
-            return lance_attacks<us>(s, occupied);
-        case kKnight:
-            return kAttacks.knight[us][s];
-        case kSilver:
-            return kAttacks.silver[us][s];
-        case kBishop:
-            return bishop_attacks(s, occupied);
-        case kRook:
-            return rook_attacks(s, occupied);
-        case kHorse:
-            return bishop_attacks(s, occupied) | kAttacks.king[s];
-        case kDragon:
-            return rook_attacks(s, occupied) | kAttacks.king[s];
-        case kKing:
-            return kAttacks.king[s];
-        case kPawn:
-            return kAttacks.pawn[us][s];
-        default:
-            return kAttacks.gold[us][s];
-    }
 }
 
 // The line through both squares, as seen from the first; empty where they share none.

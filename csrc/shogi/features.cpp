@@ -78,6 +78,12 @@ void pack(const Position& p, const Situation& s, std::uint8_t* out) {
     out[packed::kPlies + 1] = std::uint8_t(s.plies >> 8);
 }
 
+bool is_packed(const std::uint8_t* bytes) {
+    bool fits = true;  // without an early exit, so that the compiler compares many at once
+    for (Square s = 0; s < kSquares; ++s) fits &= bytes[s] <= 2 * kKinds;
+    return fits;
+}
+
 template <class T>
 void expand(const std::uint8_t* in, int move_limit, T* out) {
     std::memset(out, 0, sizeof(T) * kPlaneCells);

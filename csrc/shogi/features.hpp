@@ -24,6 +24,9 @@ struct Situation {
 
 void pack(const Position& p, const Situation& s, std::uint8_t* out);
 
+// Whether expand() may read these bytes: every square holds nothing or a piece.
+bool is_packed(const std::uint8_t* bytes);
+
 // Writes [46, 81]; T is uint8 (counts) or float (counts times kScale).
 template <class T>
 void expand(const std::uint8_t* packed, int move_limit, T* out);

@@ -72,7 +72,7 @@ class Lane {
     // A Bloom filter over the game's traces: one cache line tells most positions to be new.
     static constexpr int kSeenWords = 64;
     std::uint64_t seen_[kSeenWords];
-    Action legal_[600];
+    Action legal_[(kActionRoom + 7) / 8 * 8];
 };
 
 // Tells terms apart, so that a state is not loaded under others than its own.

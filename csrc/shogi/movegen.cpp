@@ -33,16 +33,13 @@ struct ActionSink {
 
     template <bool promote>
     void board(Square from, Bitboard to) {
-        const Square seen_from = seen_by(us, from);
-        to.each([&](Square s) { *out++ = board_action(seen_from, seen_by(us, s), promote); });
+        out = write_actions(to, board_line<us>(from, promote), out);
     }
     template <bool promote>
     void pawns(Bitboard to) {
-        to.each([&](Square s) { *out++ = board_action(seen_by(us, behind<us>(s)), seen_by(us, s), promote); });
+        out = write_actions(to, pawn_line<us>(promote), out);
     }
-    void drops(Kind k, Bitboard to) {
-        to.each([&](Square s) { *out++ = drop_action(k, seen_by(us, s)); });
-    }
+    void drops(Kind k, Bitboard to) { out = write_actions(to, drop_line<us>(k), out); }
 };
 
 struct CountSink {
@@ -88,7 +85,7 @@ bool is_drop_pawn_mate(const Position& p, Square s) {
     const Bitboard pawn = Bitboard::of(s), occupied = p.occupied() | pawn;
     const Bitboard without_king = occupied ^ Bitboard::of(k);
     bool escapes = false;
-    kAttacks.king[k].minus(p.pieces(them)).each([&](Square to) {
+    kAttacks.step[kBlack][kKing][k].minus(p.pieces(them)).each([&](Square to) {
         escapes = escapes || !p.is_attacked<us>(to, without_king);
     });
     if (escapes) return false;

@@ -21,10 +21,10 @@ Constraints constraints(const Position& p) {
     const Square k = p.king(us);
     const Bitboard theirs = p.pieces(~us), occupied = p.occupied();
     const Bitboard horses = p.pieces(kHorse), dragons = p.pieces(kDragon);
-    c.checkers =
-        ((t.pawn[us][k] & p.pieces(kPawn)) | (t.knight[us][k] & p.pieces(kKnight)) |
-         (t.silver[us][k] & p.pieces(kSilver)) | (t.gold[us][k] & p.golds()) | (t.king[k] & (horses | dragons))) &
-        theirs;
+    c.checkers = ((t.step[us][kPawn][k] & p.pieces(kPawn)) | (t.step[us][kKnight][k] & p.pieces(kKnight)) |
+                  (t.step[us][kSilver][k] & p.pieces(kSilver)) | (t.step[us][kGold][k] & p.golds()) |
+                  (t.step[kBlack][kKing][k] & (horses | dragons))) &
+                 theirs;
     const Bitboard snipers = (((t.line[kFallingLine][k] | t.line[kRisingLine][k]) & (p.pieces(kBishop) | horses)) |
                               ((t.line[kRowLine][k] | t.line[kColumnLine][k]) & (p.pieces(kRook) | dragons)) |
                               (t.ray_ahead[us][k] & p.pieces(kLance))) &
@@ -44,8 +44,6 @@ template <Color us>
 bool is_drop_pawn_mate(const Position& p, Square s);
 
 namespace detail {
-
-inline constexpr Kind kPiecesBySquare[] = {kLance, kKnight, kSilver, kBishop, kRook, kHorse, kDragon};
 
 template <Color us>
 constexpr Bitboard may_stand(Kind k) {
@@ -75,18 +73,28 @@ inline void generate_pawns(const Position& p, const Constraints& c, Bitboard tar
     sink.template pawns<false>(to & may_stand<us>(kPawn));
 }
 
+// Few loops over many pieces rather than many over few: each loop's end is a branch that is guessed wrongly.
 template <Color us, class Sink>
 inline void generate_pieces(const Position& p, const Constraints& c, Bitboard targets, Sink& sink) {
-    const Bitboard occupied = p.occupied();
-    const auto from_each = [&](Kind k, Bitboard movers) {
-        movers.each([&](Square from) {
-            Bitboard to = attacks_of<us>(k, from, occupied) & targets;
-            if (c.pinned.has(from)) to &= line_through(p.king(us), from);
-            emit<us>(sink, k, from, to);
-        });
+    const Bitboard occupied = p.occupied(), ours = p.pieces(us);
+    const auto emit_from = [&](Kind k, Square from, Bitboard to) {
+        to &= targets;
+        if (c.pinned.has(from)) to &= line_through(p.king(us), from);
+        emit<us>(sink, k, from, to);
     };
-    for (const Kind k : kPiecesBySquare) from_each(k, p.pieces(us, k));
-    from_each(kGold, p.golds() & p.pieces(us));
+    ((p.pieces(kKnight) | p.pieces(kSilver) | p.golds()) & ours).each([&](Square from) {
+        const Kind k = kind_of(p.at(from));
+        emit_from(k, from, kAttacks.step[us][k][from]);
+    });
+    p.pieces(us, kLance).each([&](Square from) { emit_from(kLance, from, lance_attacks<us>(from, occupied)); });
+    ((p.pieces(kBishop) | p.pieces(kHorse)) & ours).each([&](Square from) {
+        const Kind k = kind_of(p.at(from));
+        emit_from(k, from, bishop_attacks(from, occupied) | kAttacks.step[us][k][from]);
+    });
+    ((p.pieces(kRook) | p.pieces(kDragon)) & ours).each([&](Square from) {
+        const Kind k = kind_of(p.at(from));
+        emit_from(k, from, rook_attacks(from, occupied) | kAttacks.step[us][k][from]);
+    });
 }
 
 template <Color us, class Sink>
@@ -94,7 +102,7 @@ inline void generate_king(const Position& p, Sink& sink) {
     const Square k = p.king(us);
     const Bitboard without_king = p.occupied() ^ Bitboard::of(k);
     Bitboard safe;
-    kAttacks.king[k].minus(p.pieces(us)).each([&](Square to) {
+    kAttacks.step[kBlack][kKing][k].minus(p.pieces(us)).each([&](Square to) {
         if (!p.is_attacked<~us>(to, without_king)) safe |= Bitboard::of(to);
     });
     sink.template board<false>(k, safe);
@@ -107,7 +115,7 @@ inline Bitboard pawn_drop_targets(const Position& p, Bitboard targets) {
     pawns |= pawns >> 27 | pawns >> 54;
     Bitboard to = targets.minus(kAttacks.columns[unsigned(pawns) & 0x1ff]) & may_stand<us>(kPawn);
     if (p.has_king(~us)) {
-        const Bitboard checking = kAttacks.pawn[~us][p.king(~us)] & to;
+        const Bitboard checking = kAttacks.step[~us][kPawn][p.king(~us)] & to;
         if (checking.any() && is_drop_pawn_mate<us>(p, checking.first())) to ^= checking;
     }
     return to;
@@ -161,7 +169,8 @@ MoveList legal_moves(const Position& p);
 int count_legal_moves(const Position& p, const Constraints& c);
 bool is_legal(const Position& p, Move m);
 
-// Writes the legal moves as action numbers and returns how many there are; `out` has room for 593.
+// Writes the legal moves as action numbers and returns how many there are; `out` has room for kActionRoom.
+inline constexpr int kActionRoom = kMostLegalMoves + kWriteSlack;
 int legal_actions(const Position& p, const Constraints& c, Action* out);
 
 // The number of leaves of the tree of legal moves; the last step is counted, not played.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kLetters = "PLNSGBRK";
 constexpr std::string_view kHandOrder = "RBGSNLP";
-inline constexpr int kMostMoveNumber = 65535;
+inline constexpr int kMostMoveNumber = 999'999'999;
 inline constexpr std::size_t kMostQuoted = 120;
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; }
@@ -165,7 +165,7 @@ class SfenReader {
         int number = -1;
         const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
         if (error != std::errc() || end != word.data() + word.size() || number < 0 || number > kMostMoveNumber)
-            fail(text_, "move number", "expected a number from 0 to 65535, found " + quoted(word));
+            fail(text_, "move number", "expected a number from 0 to 999999999, found " + quoted(word));
         return number;
     }
 
@@ -219,7 +219,7 @@ std::string to_sfen(const Position& p, int move_number) {
             }
         }
     if (result.size() == hands) result += '-';
-    return result + ' ' + std::to_string(move_number);
+    return result + ' ' + std::to_string(std::min(move_number, kMostMoveNumber));
 }
 
 Move parse_usi(std::string_view text) {

@@ -123,9 +123,9 @@ template <Color by>
 inline Bitboard Position::attackers(Square s, Bitboard occupied) const {
     constexpr Color us = ~by;  // who stands on a square is attacked from where its own kind would attack
     const AttackTables& t = kAttacks;
-    Bitboard result = (t.pawn[us][s] & kind_[kPawn]) | (t.knight[us][s] & kind_[kKnight]) |
-                      (t.silver[us][s] & kind_[kSilver]) | (t.gold[us][s] & golds()) |
-                      (t.king[s] & (kind_[kKing] | kind_[kHorse] | kind_[kDragon]));
+    Bitboard result = (t.step[us][kPawn][s] & kind_[kPawn]) | (t.step[us][kKnight][s] & kind_[kKnight]) |
+                      (t.step[us][kSilver][s] & kind_[kSilver]) | (t.step[us][kGold][s] & golds()) |
+                      (t.step[kBlack][kKing][s] & (kind_[kKing] | kind_[kHorse] | kind_[kDragon]));
     const Bitboard bishops = kind_[kBishop] | kind_[kHorse], rooks = kind_[kRook] | kind_[kDragon];
     const Bitboard snipers =
         (((t.line[kFallingLine][s] | t.line[kRisingLine][s]) & bishops) |

@@ -27,10 +27,11 @@ from keisei.sections import check
 if TYPE_CHECKING:
     from torch import nn
 
+    from keisei.adapters import GymnasiumVectorEnvironment, PettingZooAECEnvironment
     from keisei.collect.collector import BuildEnvironment
     from keisei.learning.ppo import PPO
     from keisei.networks import Network
-    from keisei.opponents import ActionValues
+    from keisei.opponents import ActionValues, Opponent
     from keisei.policy import Encoder, Policy
 
 
@@ -48,6 +49,58 @@ def _shogi(**options: object) -> Environment:
 
     section = check(ShogiEnvironmentConfig, options, "in keisei.make('shogi')")
     return ShogiEnvironment(**section.model_dump(exclude={"name"}))
+
+
+def gymnasium(
+    name: str,
+    *,
+    opponent: str | Opponent = "random",
+    agent_seat: str = "alternate",
+    seed: int = 0,
+    **options: object,
+) -> GymnasiumVectorEnvironment:
+    """One seat of the game called `name` as a Gymnasium vector environment; `opponent` answers for the other.
+
+    `opponent` is `random`, `greedy` or a callable; `agent_seat` a seat's name, `alternate` or `random`.
+    """
+    from keisei.adapters import GymnasiumVectorEnvironment
+
+    return GymnasiumVectorEnvironment(
+        lambda seed: environment(name, seed=seed, **options),
+        _opponent(name, opponent),
+        agent_seat=agent_seat,
+        seed=seed,
+    )
+
+
+def _opponent(name: str, opponent: str | Opponent) -> Callable[[int], Opponent]:
+    from keisei.opponents import GreedyOpponent, RandomOpponent
+    from keisei.shogi.captures import capture_values
+
+    if callable(opponent):
+        return lambda seed: opponent
+    if opponent == "random":
+        return RandomOpponent
+    if opponent == "greedy":
+        return lambda seed: GreedyOpponent(seed, capture_values)
+    raise ConfigError(f"opponent: expected 'random', 'greedy' or a callable, found {opponent!r}")
+
+
+def pettingzoo(
+    name: str, *, render_mode: str | None = None, seed: int = 0, **options: object
+) -> PettingZooAECEnvironment:
+    """One game of the environment called `name` as a PettingZoo AEC environment."""
+    from keisei.adapters import PettingZooAECEnvironment
+    from keisei.shogi import Board, views
+
+    return PettingZooAECEnvironment(
+        lambda seed: environment(name, copies=1, seed=seed, **options),
+        name=f"{name}_v0",
+        other_view=views.other_view,
+        draw=lambda view, moves: str(Board(views.sfen(view, moves + 1))),
+        render_mode=render_mode,
+        seed=seed,
+    )
 
 
 _ENVIRONMENTS: dict[str, Callable[..., Environment]] = {"shogi": _shogi}

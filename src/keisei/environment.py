@@ -175,10 +175,9 @@ def legal_list(group: Group, legal: Legal) -> Legal:
     """The same legal actions in `list` form, ascending where they were none; shares memory where it can."""
     if group.legal == "list":
         return Legal(legal.actions[: legal.offsets[-1]], legal.offsets)
-    lanes, actions = np.nonzero(legal_mask(group, legal))
-    offsets = np.zeros(len(group.lanes) + 1, np.int32)
-    np.cumsum(np.bincount(lanes, minlength=len(group.lanes)), out=offsets[1:])
-    return Legal(actions.astype(np.uint16), offsets)
+    places = np.flatnonzero(legal_mask(group, legal).reshape(-1).view(np.bool_))  # much faster than nonzero of bytes
+    offsets = np.searchsorted(places, np.arange(len(group.lanes) + 1) * group.actions).astype(np.int32)
+    return Legal((places % group.actions).astype(np.uint16), offsets)
 
 
 def pick_legal(legal: Legal, numbers: npt.NDArray[np.float64]) -> Int32:

@@ -8,6 +8,7 @@ KeiseiError
 ├── StateError (ValueError)           a saved environment state that cannot be loaded
 ├── ContractError (RuntimeError)      an environment that does not do what the contract says
 ├── WorkerError (RuntimeError)        a worker process that died, hung or failed
+├── LearningError (RuntimeError)      learning that cannot go on: updates that stay non-finite, or fail again
 ├── CheckpointError (RuntimeError)    a checkpoint that cannot be written or read
 └── RunError (RuntimeError)           a run's folder that cannot be used, or holds nothing to read
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import keisei
-from keisei.cli import bench, doctor, shogi
+from keisei.cli import bench, doctor, runs, shogi
 from keisei.errors import KeiseiError
 
 app = typer.Typer(
@@ -40,6 +40,8 @@ def _options(
     """Options that stand before the command."""
 
 
+app.command(rich_help_panel="Training")(runs.runs)
+app.command(rich_help_panel="Training")(runs.plot)
 app.command(rich_help_panel="Shogi")(shogi.board)
 app.command(rich_help_panel="Shogi")(shogi.perft)
 app.add_typer(bench.app, name="bench", rich_help_panel="This machine")

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keisei.environment import Array, Float32, Int64, UInt8
+from keisei.errors import ConfigError, NotationError
 from keisei.shogi import _native
 
 Turn = Literal["black", "white"]
@@ -23,12 +24,27 @@ SCALE: Float32 = np.array(_native.scale(), np.float32)
 
 def action_to_usi(action: int, turn: Turn) -> str:
     """The move, in USI, that the number means when `turn` is to move."""
-    return _native.action_to_usi(action, turn == "white")
+    return _native.action_to_usi(action, _is_white(turn))
 
 
 def usi_to_action(usi: str, turn: Turn) -> int:
     """The number of a move, given in USI, when `turn` is to move."""
-    return _native.usi_to_action(usi, turn == "white")
+    return _native.usi_to_action(checked_text(usi), _is_white(turn))
+
+
+def checked_text(text: str) -> str:
+    """The text, if it is text at all; raises `NotationError` for half a character (a lone surrogate)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise NotationError(f"expected text, found {text[:120]!a}") from error
+    return text
+
+
+def _is_white(turn: str) -> bool:
+    if turn not in ("black", "white"):
+        raise ConfigError(f"turn: expected 'black' or 'white', found {turn!r}")
+    return turn == "white"
 
 
 def expand(packed: UInt8, move_limit: int, dtype: npt.DTypeLike = np.uint8) -> Array:
@@ -47,9 +63,12 @@ POLICY_PLANES = 47
 """Planes of a convolutional policy head: what arrives (20), what departs (20), what is dropped (7)."""
 
 _DIRECTIONS = {
-    **{(row, column): number for number, (row, column) in enumerate(
-        (row, column) for row in (-1, 0, 1) for column in (-1, 0, 1) if (row, column) != (0, 0)
-    )},
+    **{
+        (row, column): number
+        for number, (row, column) in enumerate(
+            (row, column) for row in (-1, 0, 1) for column in (-1, 0, 1) if (row, column) != (0, 0)
+        )
+    },
     (-2, -1): 8,
     (-2, 1): 9,
 }

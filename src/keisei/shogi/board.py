@@ -11,7 +11,7 @@ import numpy as np
 from keisei.environment import Array, UInt8, UInt16
 from keisei.errors import ConfigError, IllegalMoveError, NotationError
 from keisei.shogi import _native, drawing
-from keisei.shogi.actions import PACKED_BYTES, Turn, expand
+from keisei.shogi.actions import PACKED_BYTES, Turn, checked_text, expand
 
 Declaration = Literal["27", "24", "none"]
 Reason = Literal["checkmate", "stalemate", "sennichite", "perpetual_check", "declaration", "move_limit"]
@@ -42,7 +42,7 @@ class Board:
         """`handicap`: the points of the pieces missing from the set count for White in a declaration."""
         if not 1 <= move_limit <= _MOST_PLIES:
             raise ConfigError(f"move_limit: expected 1 to {_MOST_PLIES}, found {move_limit}")
-        self._start = "startpos" if sfen is None else sfen
+        self._start = "startpos" if sfen is None else checked_text(sfen)
         self._declaration, self._move_limit, self._handicap = declaration, move_limit, handicap
         self._game = _native.Game(self._start, declaration, move_limit, handicap)
 
@@ -86,13 +86,13 @@ class Board:
 
     def is_legal(self, usi: str) -> bool:
         """Whether the move may be played; raises `NotationError` where the text is no move at all."""
-        return self._game.is_legal(usi)
+        return self._game.is_legal(checked_text(usi))
 
     def push(self, usi: str) -> None:
         """Play a move; raises `IllegalMoveError`, or `NotationError` where the text is no move at all."""
         if self.ply >= _MOST_PLIES:
             raise IllegalMoveError(f"no move {usi!r} after {_MOST_PLIES} plies")
-        self._game.push(usi)
+        self._game.push(checked_text(usi))
 
     def pop(self) -> str:
         """Take back the last move and return it; raises `IndexError` where there is none."""
@@ -131,6 +131,8 @@ class Board:
 
     def observation(self, form: Literal["packed", "uint8", "float32"] = "uint8") -> Array:
         """What a network sees, from the perspective of the side to move: `[46, 9, 9]`, or packed `[99]`."""
+        if form not in ("packed", "uint8", "float32"):
+            raise ConfigError(f"form: expected 'packed', 'uint8' or 'float32', found {form!r}")
         packed: UInt8 = np.empty(PACKED_BYTES, np.uint8)
         self._game.pack(packed)
         if form == "packed":

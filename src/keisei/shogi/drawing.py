@@ -74,7 +74,12 @@ def svg(sfen: str, moves: list[str]) -> str:
     black, white = _hands(hands)
     parts += _hand(black, left + side + _MARGIN + _HAND_WIDTH / 2 - 6, top, "☗", turn == "b")
     turned = f'<g transform="rotate(180 {width / 2} {height / 2})">'
-    parts += [turned, *_hand(white, left + side + _MARGIN + _HAND_WIDTH / 2 - 6, top, "☖", turn == "w"), "</g>", "</svg>"]
+    parts += [
+        turned,
+        *_hand(white, left + side + _MARGIN + _HAND_WIDTH / 2 - 6, top, "☖", turn == "w"),
+        "</g>",
+        "</svg>",
+    ]
     return "\n".join(parts)
 
 

@@ -15,9 +15,6 @@ from keisei.shogi.board import Board, Declaration
 
 ObservationForm = Literal["packed", "uint8", "float32"]
 
-PASS = -1
-"""Instead of an action: this lane does not move, and its step pays nothing."""
-
 _MOST_PLIES = 65535
 
 

@@ -1,0 +1,25 @@
+"""What `keisei bench` runs: each benchmark measures and gives a `Report`; nothing here prints.
+
+`harness` lets contenders take turns, `machine` says where, `peer` talks to other people's programs (the ones in
+`benchmarks/`); every other module is one benchmark, with a function `run`, or a part of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from keisei.bench.harness import Report, Settings
+
+BENCHMARKS: Mapping[str, str] = {
+    "perft": "Count move trees, against cshogi.",
+    "environment": "Play random games in many copies, against cshogi.",
+}
+"""The benchmarks, by name, and what each does. A module is loaded only when it is run."""
+
+
+def run(name: str, settings: Settings) -> Report:
+    """Run the benchmark called `name`."""
+    module = import_module(f"keisei.bench.{name.replace('-', '_')}")
+    report: Report = module.run(settings)
+    return report

@@ -1,0 +1,181 @@
+"""The benchmark harness: turns, ratios, the JSON line, and peers as separate programs. Nothing here is timed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from keisei.bench.harness import (
+    Contender,
+    Measurement,
+    Report,
+    Result,
+    Sample,
+    Settings,
+    result,
+    result_against,
+    take_turns,
+)
+from keisei.bench.machine import describe, held_to
+from keisei.bench.peer import PROGRAMS, contenders_of, note_on, running_peer
+from keisei.bench.self_play import REPLAYED_STEPS, Form, ReplayedSelfPlay, SelfPlay, draw
+from keisei.cli import app
+from keisei.environment import Legal
+from keisei.errors import ConfigError, WorkerError
+
+PEER = """
+from runner import serve
+serve("counter", "1.2.3", {"count": lambda seconds: (10 * seconds, seconds), "fail": lambda seconds: 1 / 0})
+"""
+
+
+class Scripted:
+    """A contender whose rates are written down beforehand, and which tells a diary when it is measured."""
+
+    def __init__(self, name: str, rates: list[float], diary: list[str]) -> None:
+        self.name = name
+        self._rates = iter([0.0, *rates])  # the first is the warm-up
+        self._diary = diary
+
+    def measure(self, seconds: float) -> Sample:
+        self._diary.append(f"{self.name} {seconds:g}")
+        return Sample(work=next(self._rates) * seconds, seconds=seconds)
+
+
+def quiet(rounds: int) -> Settings:
+    return Settings(rounds=rounds, seconds=1.0, core=max(os.sched_getaffinity(0)), say=lambda line: None)
+
+
+def test_contenders_take_turns_in_alternating_order_after_a_warm_up() -> None:
+    diary: list[str] = []
+    contenders: list[Contender] = [Scripted("a", [1, 2, 3], diary), Scripted("b", [4, 5, 6], diary)]
+    measured = take_turns(contenders, quiet(rounds=3))
+    assert diary == ["a 0.2", "b 0.2", "a 1", "b 1", "b 1", "a 1", "a 1", "b 1"]
+    assert measured == {"a": Measurement("a", (1, 2, 3)), "b": Measurement("b", (4, 5, 6))}
+
+
+def test_a_result_is_the_median_and_keeps_the_best() -> None:
+    assert result(Measurement("a", (10, 40, 20)), "plies/s") == Result("a", 20, "plies/s", best=40)
+
+
+def test_a_ratio_is_the_median_of_the_rounds_ratios() -> None:
+    ours, theirs = Measurement("a", (10, 40, 100)), Measurement("b", (5, 10, 100))
+    found = result_against(ours, "plies/s", theirs, "b")
+    assert (found.value, found.against, found.ratio, found.against_value) == (40, "b", 2, 10)
+
+
+def test_without_the_other_side_there_is_no_ratio() -> None:
+    found = result_against(Measurement("a", (1, 2, 3)), "plies/s", None, "b")
+    assert (found.value, found.against, found.ratio) == (2, None, None)
+
+
+def test_values_are_rounded_to_four_digits() -> None:
+    assert result(Measurement("a", (123_456.0,)), "plies/s").value == 123_500
+
+
+def test_the_json_line_has_the_promised_shape() -> None:
+    core = max(os.sched_getaffinity(0))
+    results = (Result("a", 3.0, "plies/s", "b", 1.5, best=4.0, against_value=2.0), Result("size", 7, "bytes"))
+    line = Report("games", describe([core]), results, ("a note",)).json_line()
+    assert "\n" not in line
+    report = json.loads(line)
+    assert list(report) == ["benchmark", "machine", "results"]
+    assert report["benchmark"] == "games"
+    assert report["machine"]["pinned"] == [core]
+    assert report["results"] == [
+        {"name": "a", "value": 3.0, "unit": "plies/s", "against": "b", "ratio": 1.5},
+        {"name": "size", "value": 7, "unit": "bytes", "against": None, "ratio": None},
+    ]
+
+
+def test_held_to_a_core_and_back() -> None:
+    before = os.sched_getaffinity(0)
+    with held_to([max(before)]):
+        assert os.sched_getaffinity(0) == {max(before)}
+    assert os.sched_getaffinity(0) == before
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A folder with one peer in it."""
+    (tmp_path / "runner.py").write_text((PROGRAMS / "runner.py").read_text())
+    (tmp_path / "peer_counter.py").write_text(PEER)
+    return tmp_path
+
+
+def test_a_peer_measures_in_a_program_of_its_own_and_takes_turns(programs: Path) -> None:
+    with running_peer("counter", Path(sys.executable), programs) as peer:
+        assert note_on(peer, "counter") == "counter is version 1.2.3"
+        measured = take_turns([*contenders_of(peer, ["count"]), Scripted("a", [20, 30], [])], quiet(rounds=2))
+    assert list(measured["counter.count"].rates) == [10, 10]
+    assert result_against(measured["a"], "1/s", measured["counter.count"], "counter").ratio == 2.5
+
+
+def test_a_peer_that_is_not_installed_is_none_and_the_note_says_what_to_do(tmp_path: Path) -> None:
+    with running_peer("counter", tmp_path / "python", tmp_path) as peer:
+        assert contenders_of(peer, ["count"]) == []
+        assert "make bench-peers" in note_on(peer, "counter")
+
+
+def test_a_peer_that_dies_is_named(programs: Path) -> None:
+    with (
+        running_peer("counter", Path(sys.executable), programs) as peer,
+        pytest.raises(WorkerError, match="peer counter ended with status 1"),
+    ):
+        contenders_of(peer, ["fail"])[0].measure(1.0)
+
+
+def test_moves_are_drawn_uniformly_from_lists_and_masks_alike() -> None:
+    mask = np.zeros((3, 5), np.uint8)
+    mask[0, [1, 4]] = mask[1, 2] = mask[2, [0, 1, 3]] = 1
+    masked = Legal(mask, np.zeros(0, np.int32))
+    listed = Legal(np.array([1, 4, 2, 0, 1, 3, 99], np.uint16), np.array([0, 2, 3, 6], np.int32))
+    for legal in (masked, listed):
+        random = np.random.default_rng(1)
+        drawn = np.stack([draw(legal, random) for _ in range(600)])
+        for lane, legal_actions in enumerate(([1, 4], [2], [0, 1, 3])):
+            actions, counts = np.unique(drawn[:, lane], return_counts=True)
+            assert actions.tolist() == legal_actions
+            assert counts.min() > 0.8 * counts.mean()
+
+
+def ticking() -> Callable[[], float]:
+    """A clock that goes on by a second whenever it is read."""
+    ticks = count()
+    return lambda: float(next(ticks))
+
+
+@pytest.mark.parametrize("form", [Form("uint8", "list"), Form("packed", "list"), Form("float32", "mask")], ids=str)
+def test_self_play_plays_until_its_clock_says_stop(form: Form) -> None:
+    games = SelfPlay("games", form, copies=3, clock=ticking())
+    assert games.measure(5.0) == Sample(work=4 * 3, seconds=5.0)
+    games.close()
+
+
+def test_replayed_self_play_plays_the_moves_that_it_drew() -> None:
+    games = ReplayedSelfPlay("games", Form("float32", "mask"), copies=3, clock=ticking())
+    assert games.measure(2.0) == Sample(work=2 * REPLAYED_STEPS * 3, seconds=2.0)
+    games.close()
+
+
+def test_the_command_ends_with_the_json_line() -> None:
+    ran = CliRunner().invoke(app, ["bench", "perft", "--json", "--rounds", "1", "--seconds", "0.001"])
+    assert ran.exit_code == 0, ran.output
+    report = json.loads(ran.stdout.splitlines()[-1])
+    assert report["benchmark"] == "perft"
+    assert report["results"][0]["name"] == "perft5"
+    assert set(report["results"][0]) == {"name", "value", "unit", "against", "ratio"}
+
+
+def test_a_core_that_does_not_exist_is_refused() -> None:
+    ran = CliRunner().invoke(app, ["bench", "perft", "--core", "9999"])
+    assert isinstance(ran.exception, ConfigError)
+    assert "not 9999" in str(ran.exception)
