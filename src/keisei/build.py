@@ -19,6 +19,8 @@ from keisei.config import (
     PythonGameConfig,
     ShogiConfig,
     ShogiEnvironmentConfig,
+    as_yaml,
+    load_run,
 )
 from keisei.environment import Environment, Group, Int64
 from keisei.errors import ConfigError
@@ -28,11 +30,16 @@ if TYPE_CHECKING:
     from torch import nn
 
     from keisei.adapters import GymnasiumVectorEnvironment, PettingZooAECEnvironment
-    from keisei.collect.collector import BuildEnvironment
+    from keisei.arena.evaluation import BuildOpponent, MatchEvaluator
+    from keisei.collect.collector import BuildEnvironment, Collector
+    from keisei.collect.frozen import FrozenPool
     from keisei.learning.ppo import PPO
+    from keisei.metrics import Metrics
     from keisei.networks import Network
     from keisei.opponents import ActionValues, Opponent
     from keisei.policy import Encoder, Policy
+    from keisei.stopping import StopRequest
+    from keisei.train import Training
 
 
 def environment(name: str, **options: object) -> Environment:
@@ -67,13 +74,13 @@ def gymnasium(
 
     return GymnasiumVectorEnvironment(
         lambda seed: environment(name, seed=seed, **options),
-        _opponent(name, opponent),
+        _replies(name, opponent),
         agent_seat=agent_seat,
         seed=seed,
     )
 
 
-def _opponent(name: str, opponent: str | Opponent) -> Callable[[int], Opponent]:
+def _replies(name: str, opponent: str | Opponent) -> Callable[[int], Opponent]:
     from keisei.opponents import GreedyOpponent, RandomOpponent
     from keisei.shogi.captures import capture_values
 
@@ -103,6 +110,8 @@ def pettingzoo(
     )
 
 
+_MATCH_COPIES = 100
+_MATCH_LIMIT = 512
 _ENVIRONMENTS: dict[str, Callable[..., Environment]] = {"shogi": _shogi}
 
 
@@ -274,3 +283,130 @@ def learner(config: Config, of: Game) -> PPO:
         threads=config.parallel.learner_threads,
     )
     return PPO(policy(config.network, of, config.run.seed), settings, config.run.seed)
+
+
+def collector(config: Config, of: Game) -> Collector:
+    """Who collects a run's experience."""
+    from keisei.collect.serial import SerialCollector
+
+    return SerialCollector(
+        of.build_environment,
+        policy(config.network, of, config.run.seed),
+        blocks=config.environment.copies // config.parallel.block_size,
+        steps=config.parallel.rollout_length,
+        seed=config.run.seed,
+        choose_frozen=_frozen(config, of),
+    )
+
+
+def _frozen(config: Config, of: Game) -> FrozenPool:
+    from keisei.collect.frozen import FrozenPool
+
+    section = config.opponents
+    policies = [checkpoint_policy(Path(folder)) for folder in section.checkpoints]
+    if policies and len(of.seats) != 2:
+        raise ConfigError("'opponents.checkpoints' needs a game of two seats")
+    return FrozenPool(policies, section.share, config.run.seed, config.parallel.block_size)
+
+
+def checkpoint_policy(folder: Path) -> Policy:
+    """The policy of a checkpoint, built as its own configuration says."""
+    from keisei.checkpoint import read, restore
+
+    found = read(folder, groups=())
+    config = load_run(folder / "config.yaml")
+    built = policy(config.network, game(config), config.run.seed)
+    restore(built.network, found.weights)
+    return built
+
+
+def evaluator(config: Config, of: Game, learnt: Policy, run: Path) -> MatchEvaluator:
+    """Who plays matches with a run's network."""
+    from keisei.arena.evaluation import MatchEvaluator
+
+    section = config.evaluation
+    names = section.against if len(of.seats) == 2 else ()
+    opponents: dict[str, BuildOpponent] = {name: opponent(name, of, run) for name in names}
+    return MatchEvaluator(
+        policy=learnt,
+        build_environment=partial(match_environment, config),
+        opponents=opponents,
+        play=section.play,
+        opening_plies=section.opening_plies,
+        seed=config.run.seed,
+    )
+
+
+def match_environment(config: Config) -> Environment:
+    """Where matches of a run's game are played: the rules of matches, and all games begin in one position."""
+    section = config.environment
+    if isinstance(section, ShogiConfig):
+        rules = section.model_copy(update={"random_plies": 0, "openings": ("startpos",), "move_limit": _MATCH_LIMIT})
+        return shogi_block(rules, _MATCH_COPIES, 0, 0)
+    one_block = config.parallel.model_copy(update={"block_size": _MATCH_COPIES})
+    return game(config.model_copy(update={"parallel": one_block})).build_environment(0)
+
+
+def opponent(name: str, of: Game, run: Path | None = None) -> BuildOpponent:
+    """An opponent by name: `random`, `greedy`, `past` (the run's oldest checkpoint), or a checkpoint's folder."""
+    from keisei.opponents import GreedyOpponent, RandomOpponent
+
+    if name == "random":
+        return RandomOpponent
+    if name == "greedy":
+        if of.action_values is None:
+            raise ConfigError("there is no greedy opponent: this game does not say what its actions are worth")
+        return partial(GreedyOpponent, values=of.action_values)
+    if name == "past" and run is not None:
+        return partial(_oldest, run)
+    return partial(_of_folder, Path(name))
+
+
+def _oldest(run: Path, seed: int) -> Opponent | None:
+    from keisei.checkpoint import folder_of, numbers
+
+    there = numbers(run)
+    return _of_folder(folder_of(run, there[0]), seed) if there else None
+
+
+def _of_folder(folder: Path, seed: int) -> Opponent:
+    from keisei.arena.player import NetworkOpponent
+
+    return NetworkOpponent(checkpoint_policy(folder), seed + 2, "sample")
+
+
+def training(config: Config, run: Path, metrics: Metrics, stop: StopRequest) -> Training:
+    """A whole run, ready to begin or to be brought to where it stood."""
+    from keisei.checkpoint import CheckpointKeeper
+    from keisei.train import Parts, Plan, Training
+
+    of = game(config)
+    learns = learner(config, of)
+    training: Training
+
+    def alarm(text: str) -> None:
+        metrics.event(training.progress.iteration, "alarm", text)
+
+    parts = Parts(
+        run=run,
+        config=as_yaml(config),
+        learner=learns,
+        collector=collector(config, of),
+        evaluator=evaluator(config, of, learns.policy, run),
+        keeper=CheckpointKeeper(
+            run, every=config.run.checkpoint_interval, keep=config.run.keep_checkpoints, alarm=alarm
+        ),
+        metrics=metrics,
+        stop=stop,
+        seats=of.seats,
+        reasons=of.reasons,
+    )
+    plan = Plan(
+        total_steps=config.run.total_steps,
+        model_sync_interval=config.parallel.model_sync_interval,
+        evaluation_interval=config.evaluation.interval,
+        evaluation_games=config.evaluation.games,
+        final_games=config.evaluation.final_games,
+    )
+    training = Training(parts, plan)
+    return training

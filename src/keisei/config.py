@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
+import yaml
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from keisei.errors import ConfigError
@@ -87,7 +88,7 @@ class PythonGameConfig(Section):
     """The file, from the folder in which the command runs."""
     cls: str = Field(alias="class")
     """The class; it is called with `copies`, `seed`, `first_lane` and the options."""
-    options: dict[str, object] = {}
+    options: dict[str, object] = Field(default_factory=dict)
     """Further keyword arguments of the class."""
     copies: int = Field(default=256, ge=1, le=2**24)
     """How many games are played at once."""
@@ -100,7 +101,7 @@ class GymnasiumGameConfig(Section):
     """Which game is played."""
     id: str
     """Its name in Gymnasium's registry, such as `CartPole-v1`."""
-    options: dict[str, object] = {}
+    options: dict[str, object] = Field(default_factory=dict)
     """Further keyword arguments of `gymnasium.make`."""
     copies: int = Field(default=16, ge=1, le=2**24)
     """How many games are played at once."""
@@ -193,8 +194,8 @@ class EvaluationConfig(Section):
     """Games per match; 0: no matches."""
     final_games: int = Field(default=200, ge=0)
     """Games per match at the end of the run; 0: no matches."""
-    against: Annotated[tuple[Literal["random", "greedy", "past"], ...], Strict(False)] = ("random", "greedy", "past")
-    """Who is played: scripted opponents, and the run's own oldest checkpoint."""
+    against: Annotated[tuple[Literal["random", "greedy", "past"], ...], Strict(False)] = ("random", "past")
+    """Who is played: random moves, greed (takes what is worth most), and the oldest checkpoint that the run has."""
     opening_plies: int = Field(default=8, ge=0)
     """Each opening is up to so many random moves; each is played with both colours."""
     play: Literal["sample", "greedy"] = "sample"
@@ -249,3 +250,28 @@ def load_run(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
     if name not in _RUNS:
         raise ConfigError(f"'environment.name' must be one of {', '.join(_RUNS)}, not {name!r}")
     return load(_RUNS[name], path, overrides)
+
+
+FREE_TO_CHANGE = (
+    "run.total_steps",
+    "run.checkpoint_interval",
+    "run.keep_checkpoints",
+    "environment.threads",
+    "evaluation",
+)
+"""Keys and sections that `keisei resume` takes: they change no bit of the weights, but for a longer run's schedules."""
+
+
+def load_resumed(path: Path, overrides: Sequence[str]) -> Config:
+    """The configuration of a run that goes on; refuses overrides that would change its bits."""
+    for override in overrides:
+        key = override.partition("=")[0]
+        if not any(key == free or key.startswith(f"{free}.") for free in FREE_TO_CHANGE):
+            free_keys = ", ".join(FREE_TO_CHANGE)
+            raise ConfigError(f"'{key}' cannot change when a run goes on: its weights depend on it (free: {free_keys})")
+    return load_run(path, overrides)
+
+
+def as_yaml(config: Config) -> str:
+    """The resolved configuration, as `load_run` reads it again."""
+    return yaml.safe_dump(config.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import keisei
-from keisei.cli import bench, doctor, runs, shogi
+from keisei.cli import bench, doctor, evaluate, runs, shogi, train
 from keisei.errors import KeiseiError
 
 app = typer.Typer(
@@ -40,6 +40,9 @@ def _options(
     """Options that stand before the command."""
 
 
+app.command(rich_help_panel="Training")(train.train)
+app.command(rich_help_panel="Training")(train.resume)
+app.command(rich_help_panel="Training")(evaluate.evaluate)
 app.command(rich_help_panel="Training")(runs.runs)
 app.command(rich_help_panel="Training")(runs.plot)
 app.command(rich_help_panel="Shogi")(shogi.board)

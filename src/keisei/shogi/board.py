@@ -137,7 +137,8 @@ class Board:
         self._game.pack(packed)
         if form == "packed":
             return packed
-        return expand(packed[None], self._move_limit, form)[0]
+        planes: Array = expand(packed[None], self._move_limit, form)[0]
+        return planes
 
     def legal_actions(self) -> UInt16:
         """The numbers of the legal moves, in the order in which the environment lists them."""

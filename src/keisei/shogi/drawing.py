@@ -86,7 +86,7 @@ def svg(sfen: str, moves: list[str]) -> str:
 def _last_move(moves: list[str], left: float, top: float) -> list[str]:
     if not moves:
         return []
-    file, rank = moves[-1][2:4]
+    file, rank = moves[-1][2], moves[-1][3]
     x, y = left + _CELL * (9 - int(file)), top + _CELL * (ord(rank) - ord("a"))
     return [f'<rect x="{x}" y="{y}" width="{_CELL}" height="{_CELL}" fill="#e8a94d"/>']
 
@@ -100,10 +100,8 @@ def _grid(left: float, top: float, side: float) -> list[str]:
         centre = _CELL * (i + 0.5)
         parts.append(f'<text x="{left + centre}" y="{top - 8}" font-size="14">{9 - i}</text>')
         parts.append(f'<text x="{left + side + 14}" y="{top + centre + 5}" font-size="14">{_RANKS[i]}</text>')
-    for x in (3, 6):
-        for y in (3, 6):
-            parts.append(f'<circle cx="{left + _CELL * x}" cy="{top + _CELL * y}" r="3"/>')
-    return parts
+    stars = [(x, y) for x in (3, 6) for y in (3, 6)]
+    return parts + [f'<circle cx="{left + _CELL * x}" cy="{top + _CELL * y}" r="3"/>' for x, y in stars]
 
 
 def _piece(piece: str, x: float, y: float) -> str:

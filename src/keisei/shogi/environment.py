@@ -40,7 +40,7 @@ class ShogiEnvironment:
     ) -> None:
         """`openings` are drawn uniformly ('startpos', handicap names, SFENs); up to `random_plies` random moves follow.
 
-        Lane `i` is lane `first_lane + i` of the run, and plays the same games wherever and beside whatever it is played.
+        Lane `i` is lane `first_lane + i` of the run, and plays the same games wherever it is played.
         """
         _check_range("copies", copies, 1, 2**24)
         _check_range("threads", threads, 1, 1024)

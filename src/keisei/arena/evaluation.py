@@ -1,0 +1,51 @@
+"""Matches while a run goes on: the learner's network against fixed opponents and the run's own past."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from keisei.arena.match import evaluate
+from keisei.arena.player import NetworkOpponent, Play
+from keisei.arena.result import MatchResult
+from keisei.environment import Environment
+from keisei.opponents import Opponent
+from keisei.policy import Policy
+
+BuildOpponent = Callable[[int], Opponent | None]
+"""From a seed to an opponent; None where there is none yet."""
+
+
+@dataclass(frozen=True)
+class MatchEvaluator:
+    """Plays matches with a policy; nothing else of a run changes by it."""
+
+    policy: Policy
+    build_environment: Callable[[], Environment]  # whose games all begin in one position
+    opponents: Mapping[str, BuildOpponent]
+    play: Play
+    opening_plies: int
+    seed: int
+
+    def evaluate(self, iteration: int, games: int) -> dict[str, float]:
+        """Numbers to record, such as `evaluate/random/score`."""
+        numbers: dict[str, float] = {}
+        for name, build in self.opponents.items():
+            opponent = build(self.seed)
+            if opponent is None or not games:
+                continue
+            rating = self.match(opponent, games).rating
+            found = {"score": rating.score, "elo": rating.elo, "elo_low": rating.elo_low, "elo_high": rating.elo_high}
+            numbers |= {f"evaluate/{name}/{what}": value for what, value in found.items()}
+        return numbers
+
+    def match(self, opponent: Opponent, games: int) -> MatchResult:
+        """One match."""
+        environment = self.build_environment()
+        try:
+            challenger = NetworkOpponent(self.policy, self.seed + 1, self.play)
+            return evaluate(
+                environment, challenger, opponent, games=games, seed=self.seed, opening_plies=self.opening_plies
+            )
+        finally:
+            environment.close()

@@ -1,0 +1,1 @@
+"""Collecting experience: the contract, the one acting loop, and who plays the blocks."""

@@ -1,0 +1,1 @@
+"""Learners: from what was lived to better networks."""

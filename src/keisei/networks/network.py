@@ -1,0 +1,106 @@
+"""What every network has in common: a body, a policy head and a value head. No row depends on another row."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class Network(nn.Module):
+    """A body with two heads. The value, in -1..1, and the logits are those of the seat that decides."""
+
+    def __init__(self, body: nn.Module, policy: nn.Module, value: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+        self.policy = policy
+        self.value = value
+
+    def forward(self, seen: Tensor, actions: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """`seen [B, …]`, `actions [B, L]` (None: all in order) → logits `[B, L]` and values `[B]`."""
+        features = self.body(seen)
+        return self.policy(features, actions), self.value(features).squeeze(-1)
+
+    def values(self, seen: Tensor) -> Tensor:
+        """The values `[B]` alone."""
+        values: Tensor = self.value(self.body(seen)).squeeze(-1)
+        return values
+
+
+class DensePolicy(nn.Module):
+    """One weight per feature and action."""
+
+    def __init__(self, features: int, actions: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(features, actions)
+        shrink(self.linear)
+
+    def forward(self, features: Tensor, actions: Tensor | None) -> Tensor:
+        """Features of any shape `[B, …]` → logits `[B, L]`."""
+        logits: Tensor = self.linear(features.flatten(1))
+        return logits if actions is None else logits.gather(1, actions)
+
+
+class ConvolutionalPolicy(nn.Module):
+    """Logits of actions as sums of a few cells of a 1×1 convolution: what is learnt on one cell holds on all.
+
+    `parts [A, P]` says which cells, as `channel · cells + cell`; -1 where an action has fewer parts.
+    """
+
+    parts: Tensor
+
+    def __init__(self, channels: int, planes: int, cells: int, parts: Tensor) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(channels, planes, 1)
+        shrink(self.convolution)
+        nothing = planes * cells  # one more cell, which is always 0
+        self.register_buffer("parts", torch.where(parts < 0, nothing, parts), persistent=False)
+
+    def forward(self, features: Tensor, actions: Tensor | None) -> Tensor:
+        """Features `[B, C, H, W]` → logits `[B, L]`."""
+        cells = nn.functional.pad(self.convolution(features).flatten(1), (0, 1))
+        parts = self.parts.expand(len(cells), -1, -1) if actions is None else self.parts[actions]
+        logits = cells.gather(1, parts[:, :, 0])
+        for part in range(1, parts.shape[2]):
+            logits = logits + cells.gather(1, parts[:, :, part])
+        return logits
+
+
+class ValueHead(nn.Sequential):
+    """A 1×1 convolution to a few planes, one hidden layer, one number in -1..1."""
+
+    def __init__(self, channels: int, cells: int, planes: int = 4, hidden: int = 64) -> None:
+        super().__init__(
+            nn.Conv2d(channels, planes, 1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(planes * cells, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, 1),
+            nn.Tanh(),
+        )
+        shrink(self[5])
+
+
+class FlatValueHead(nn.Sequential):
+    """One number in -1..1 from flat features."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__(nn.Linear(features, 1), nn.Tanh())
+        shrink(self[0])
+
+
+def shrink(layer: nn.Module) -> None:
+    """Start a head near 0, so that the first policy is near uniform and the first value near even."""
+    assert isinstance(layer, nn.Linear | nn.Conv2d)
+    nn.init.orthogonal_(layer.weight, gain=0.01)
+    assert layer.bias is not None
+    nn.init.zeros_(layer.bias)
+
+
+def orthogonal(module: nn.Module) -> None:
+    """Orthogonal weights, for ReLU, in every layer below."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            nn.init.orthogonal_(layer.weight, gain=2**0.5)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)

@@ -1,0 +1,169 @@
+"""From an observation to a decision: masked sampling from the legal actions, its log-probability, and the value.
+
+Everything is said for the seat that decides. Only legal actions ever get a logit, so a decision is never illegal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from keisei.environment import Array, Float32, Group, Int32, Int64, Legal
+from keisei.networks import Network
+
+Encoder = Callable[[Array], Tensor]
+"""From observations `[B, …]`, as the environment writes them, to the network's input; valid until the next call."""
+
+
+def encode_numbers(seen: Array) -> Tensor:
+    """Observations of any dtype as the numbers that they are."""
+    return torch.from_numpy(np.ascontiguousarray(seen, np.float32))
+
+
+class PlanesEncoder:
+    """Observations written out as planes, channels last, into memory that is used again and again.
+
+    Fresh memory of that size would cost more than filling it.
+    """
+
+    def __init__(self, write: Callable[[Array, Float32], None], shape: tuple[int, int, int]) -> None:
+        """`write` fills `[B, *shape]`, shape being height, width, planes."""
+        self._write = write
+        self._shape = shape
+        self._memory: Float32 = np.zeros(0, np.float32)
+
+    def __call__(self, seen: Array) -> Tensor:
+        """`[B, …]` → `[B, planes, height, width]`, valid until the next call."""
+        size = len(seen) * prod(self._shape)
+        if size > len(self._memory):
+            self._memory = np.zeros(size, np.float32)
+        planes = self._memory[:size].reshape(len(seen), *self._shape)
+        self._write(seen, planes)
+        return torch.from_numpy(planes).permute(0, 3, 1, 2)
+
+
+@dataclass(frozen=True)
+class LegalChoices:
+    """The legal actions of B lanes, padded to the longest list. A lane without any has one that counts for nothing."""
+
+    actions: Tensor | None  # [B, L] int64; None where column a is action a
+    mask: Tensor  # [B, L] bool
+
+    def of(self, lanes: Int64) -> LegalChoices:
+        """Those of some lanes."""
+        return LegalChoices(None if self.actions is None else self.actions[lanes], self.mask[lanes])
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was chosen in B lanes. `choice` is the column among the legal choices, `action` the action's number."""
+
+    choice: Int32
+    action: Int64
+    log_probability: Float32
+    value: Float32
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a network says of B choices made before: with gradients."""
+
+    log_probability: Tensor  # [B]
+    entropy: Tensor  # [B], over the legal actions
+    value: Tensor  # [B]
+
+
+class Policy:
+    """A network, and how its input is made."""
+
+    def __init__(self, network: Network, encode: Encoder, temperature: float = 1.0) -> None:
+        self.network = network
+        self.encode = encode
+        self.temperature = temperature
+
+    @torch.inference_mode()
+    def act(self, seen: Array, legal: LegalChoices, uniform: Float32) -> Decision:
+        """Sample one legal action per lane; `uniform [B]` in [0, 1) decides which."""
+        logits, value = self.network(self.encode(seen), legal.actions)
+        log_probabilities = masked_log_softmax(logits / self.temperature, legal.mask)
+        return _decision(legal, sample(log_probabilities, torch.from_numpy(uniform)), log_probabilities, value)
+
+    @torch.inference_mode()
+    def act_greedily(self, seen: Array, legal: LegalChoices) -> Decision:
+        """Take the most probable legal action of each lane; among equals, the first."""
+        logits, value = self.network(self.encode(seen), legal.actions)
+        log_probabilities = masked_log_softmax(logits, legal.mask)
+        return _decision(legal, log_probabilities.argmax(1), log_probabilities, value)
+
+    @torch.inference_mode()
+    def values(self, seen: Array) -> Float32:
+        """The values `[B]` of what the deciding seats see."""
+        values: Float32 = self.network.values(self.encode(seen)).numpy()
+        return values
+
+    def evaluate(self, seen: Array, legal: LegalChoices, choice: Tensor) -> Evaluation:
+        """What the network now says of earlier choices, with gradients."""
+        logits, value = self.network(self.encode(seen), legal.actions)
+        log_probabilities = masked_log_softmax(logits, legal.mask)
+        # exp() of a masked entry is 0, but 0 · -inf is not a number; so the product sees a finite stand-in.
+        finite = log_probabilities.masked_fill(~legal.mask, 0.0)
+        entropy = -(finite.exp() * finite * legal.mask).sum(1)
+        return Evaluation(finite.gather(1, choice[:, None]).squeeze(1), entropy, value)
+
+
+def masked_log_softmax(logits: Tensor, mask: Tensor) -> Tensor:
+    """Log-probabilities `[B, L]` of the entries under the mask; -inf elsewhere."""
+    return torch.log_softmax(logits.masked_fill(~mask, -torch.inf), 1)
+
+
+def sample(log_probabilities: Tensor, uniform: Tensor) -> Tensor:
+    """The first column at which the cumulated probability exceeds `uniform`; never one of probability 0."""
+    cumulated = log_probabilities.exp().cumsum(1)
+    return (cumulated <= uniform[:, None] * cumulated[:, -1:]).sum(1)
+
+
+def legal_choices(group: Group, legal: Legal) -> LegalChoices:
+    """The legal actions of a group's lanes as tensors."""
+    if group.legal == "list":
+        return choices_of_lists(legal.actions[: legal.offsets[-1]], np.diff(legal.offsets))
+    if group.legal == "mask":
+        mask = legal.actions.view(np.bool_)
+    else:
+        packed = legal.actions.view(np.uint8)
+        mask = np.unpackbits(packed, axis=1, count=group.actions, bitorder="little").view(np.bool_)
+    return choices_of_mask(mask)
+
+
+def choices_of_mask(mask: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> LegalChoices:
+    """Choices whose column a is action a; `mask [B, A]`."""
+    empty = ~mask.any(1)
+    if empty.any():
+        mask = mask.copy()
+        mask[empty, 0] = True
+    return LegalChoices(None, torch.from_numpy(mask))
+
+
+def choices_of_lists(actions: Array, lengths: Int32 | Int64) -> LegalChoices:
+    """Choices of lists that lie one behind the other; `lengths [B]`."""
+    longest = max(1, int(lengths.max(initial=0)))
+    mask = np.arange(longest) < lengths[:, None]
+    padded = np.zeros(mask.shape, np.int64)
+    padded[mask] = actions
+    mask[:, 0] = True
+    return LegalChoices(torch.from_numpy(padded), torch.from_numpy(mask))
+
+
+def _decision(legal: LegalChoices, choice: Tensor, log_probabilities: Tensor, value: Tensor) -> Decision:
+    column = choice[:, None]
+    action = choice if legal.actions is None else legal.actions.gather(1, column).squeeze(1)
+    return Decision(
+        choice=choice.to(torch.int32).numpy(),
+        action=action.numpy(),
+        log_probability=log_probabilities.gather(1, column).squeeze(1).numpy(),
+        value=value.numpy(),
+    )

@@ -1,0 +1,175 @@
+"""The live screen as text: what is on it, in every width and height."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from keisei.history import Event, Record
+from keisei.screen import HINT, Pace, Screen, share_done, shown_numbers
+from some_run import numbers, record
+
+
+class Clock:
+    """A clock that a test turns."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def drawn(screen: Screen, width: int, height: int = 40, encoding: str = "utf-8") -> str:
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="replace")
+    console = Console(record=True, width=width, height=height, file=file)
+    console.print(screen)
+    text = console.export_text()
+    assert {cell_len(line) for line in text.splitlines()} == {width}
+    return text
+
+
+def busy_screen(clock: Clock, iterations: int = 4) -> Screen:
+    screen = Screen("shogi-quick", "shogi · residual tower 6×96", clock)
+    for iteration in range(1, iterations + 1):
+        screen.record(record(iteration, evaluated=iteration % 2 == 0))
+    return screen
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_screen_shows_how_the_run_goes(width: int) -> None:
+    text = drawn(busy_screen(Clock()), width)
+    for shown in (
+        "shogi-quick",
+        "residual tower 6×96",
+        "40.0%",
+        "4 k of 10 k steps · 0:08 · 0:12 left",
+        "2.4 k plies/s playing, 500 steps/s in all",
+        "80 · 106 plies long",
+        "█ mate 60%  ▓ cut off 30%  ▒ perpetual",
+        "black 35%, white 25%",
+        "random  100.0%  +∞ Elo, 402 to ∞  at 4",
+        "greedy   25.0%  −191 Elo, −260 to −130  at 4",
+        "412 MiB learner",
+        "policy loss         −0.0125",
+        "value loss             0.25 █",
+        "KL",
+        HINT,
+    ):
+        assert shown in text, text
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 72, 80, 100, 200])
+@pytest.mark.parametrize("height", [10, 24, 50])
+def test_every_line_fits_the_terminal(width: int, height: int) -> None:
+    screen = busy_screen(Clock(), 20)
+    screen.event(Event(3, "alarm", "long " * 50))
+    screen.event(Event(3, "checkpoint", "two\nlines"))
+    text = drawn(screen, width, height)
+    if height >= 24:
+        assert len(text.splitlines()) < height
+
+
+def test_small_terminal_keeps_the_last_event_and_alarm_before_numbers() -> None:
+    screen = busy_screen(Clock())
+    screen.event(Event(3, "checkpoint", "00000003 saved"))
+    assert "checkpoint: 00000003 saved" in drawn(screen, 60, 18)
+
+
+def test_old_terminal_gets_letters_it_knows() -> None:
+    text = drawn(busy_screen(Clock()), 80, encoding="ascii")
+    assert "# mate 60%  = cut off 30%" in text
+    assert not set(text) & set("█▁╭━")
+
+
+def test_clock_goes_on_between_iterations_and_stands_at_the_end() -> None:
+    clock = Clock()
+    screen = busy_screen(clock)
+    clock.now += 5
+    assert "0:13 · 0:07 left" in drawn(screen, 80)
+    clock.now += 60
+    assert "1:13 · 0:00 left" in drawn(screen, 80)
+    screen.close()
+    text = drawn(screen, 80)
+    assert "0:08 " in text
+    assert "left" not in text
+    assert HINT not in text
+
+
+def test_screen_before_the_first_iteration_says_so() -> None:
+    clock = Clock()
+    screen = Screen("run", clock=clock)
+    screen.event(Event(0, "mode", "collects in this process"))
+    clock.now += 3
+    text = drawn(screen, 60)
+    assert "starting … 0:03" in text
+    assert "mode: collects in this process" in text
+
+
+def test_last_record_with_an_evaluation_alone_keeps_what_was_known() -> None:
+    screen = busy_screen(Clock(), 3)
+    counts = {name: numbers(3)[name] for name in ("steps", "total_steps", "games", "seconds")}
+    screen.record(Record(3, {**counts, "evaluate/random/score": 0.5}))
+    text = drawn(screen, 80)
+    assert "value loss" in text
+    assert "107 plies long" in text
+    assert "random   50.0%  at 3" in text
+
+
+def test_run_without_games_or_numbers_is_shown() -> None:
+    screen = Screen("run")
+    screen.record(Record(1, {"steps": 0, "total_steps": 0, "games": 0, "seconds": 0.0}))
+    text = drawn(screen, 60)
+    assert "100.0%" in text
+    assert "no game has ended lately" in text
+
+
+def test_names_with_markup_are_shown_as_they_are() -> None:
+    screen = Screen("[bold]run[/]", "[red]about")
+    screen.event(Event(0, "note", "[/nonsense]"))
+    text = drawn(screen, 60)
+    for shown in ("[bold]run[/]", "[red]about", "[/nonsense]"):
+        assert shown in text
+
+
+def test_alarms_stay_when_events_follow() -> None:
+    screen = busy_screen(Clock())
+    screen.event(Event(1, "alarm", "the disk is full"))
+    for number in range(9):
+        screen.event(Event(2, "checkpoint", f"number {number}"))
+    text = drawn(screen, 80)
+    assert "alarm: the disk is full" in text
+    assert "number 8" in text
+    assert "number 2" not in text
+
+
+def test_pace_is_that_of_the_last_iterations() -> None:
+    pace = Pace()
+    assert pace.rate() == 0
+    assert pace.left() is None
+    pace.add(record(1))
+    assert pace.rate() == 500
+    for iteration in range(2, 5):
+        pace.add(record(iteration))
+    assert pace.rate() == 500
+    assert pace.left() == 12
+
+
+def test_resumed_run_knows_no_pace_but_the_old_one_at_first() -> None:
+    pace = Pace()
+    pace.add(record(8))
+    assert pace.rate() == 500
+
+
+def test_share_done_ends_at_the_whole() -> None:
+    assert share_done(record(4)) == 0.4
+    assert share_done(record(12)) == 1.0
+
+
+def test_best_known_numbers_come_first() -> None:
+    given = Record(1, {**numbers(1), "learn/zeta": 1.0, **{f"learn/a{i}": 0.0 for i in range(9)}})
+    assert shown_numbers(given)[:5] == ["policy_loss", "value_loss", "entropy", "kl", "zeta"]
+    assert len(shown_numbers(given)) == 8
