@@ -29,7 +29,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 CORE := $(shell find csrc -not -path 'csrc/tests*') CMakeLists.txt
 STANDARD := $(shell find csrc/tests)
 
-.PHONY: help setup test test-long check format bench bench-peers train wheelhouse native-tests clean
+.PHONY: FORCE help setup test test-long check format bench bench-peers train wheelhouse native-tests clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,7 +56,11 @@ $(VENV)/dependencies.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install --quiet $(INDEX) -c $(VENV)/constraints.txt -r $(VENV)/requirements.txt
 	@touch $@
 
-$(VENV)/native.stamp: $(VENV)/dependencies.stamp $(CORE) pyproject.toml
+# The installation knows the package's modules by name, so a new list of names renews it.
+$(VENV)/modules.txt: FORCE | $(BIN)/python
+	@find src -name '*.py' | sort > $@.new && { cmp -s $@.new $@ && rm $@.new || mv $@.new $@; }
+
+$(VENV)/native.stamp: $(VENV)/dependencies.stamp $(VENV)/modules.txt $(CORE) pyproject.toml
 	$(PIP) install --quiet --no-index --no-deps --no-build-isolation -c $(VENV)/constraints.txt --editable .
 	@touch $@
 

@@ -1,0 +1,129 @@
+"""What a run must know of its game, from its configuration."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from keisei.config import Config, GymnasiumGameConfig, PythonGameConfig, ShogiConfig
+from keisei.environment import Environment, Group, Int64
+from keisei.errors import ConfigError
+
+if TYPE_CHECKING:
+    from keisei.collect.collector import BuildEnvironment
+    from keisei.opponents import ActionValues
+    from keisei.policy import Encoder
+
+_MATCH_COPIES = 100
+_MATCH_LIMIT = 512
+
+
+@dataclass(frozen=True)
+class PolicyCells:
+    """How the cells of a convolution make up the logits of actions."""
+
+    planes: int
+    cells: int
+    parts: Callable[[], Int64]  # [A, P]
+
+
+@dataclass(frozen=True)
+class Game:
+    """What a run must know of its game."""
+
+    build_environment: BuildEnvironment
+    group: Group
+    encoder: Callable[[], Encoder]
+    input_shape: tuple[int, ...]  # of one observation as a network gets it
+    policy_cells: PolicyCells | None
+    action_values: ActionValues | None  # what greed goes by
+    seats: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+def game(config: Config) -> Game:
+    """The game of a run, in blocks."""
+    section, size, seed = config.environment, config.parallel.block_size, config.run.seed
+    if isinstance(section, ShogiConfig):
+        return _shogi_game(section, size, seed)
+    if isinstance(section, PythonGameConfig):
+        return _plain_game(partial(python_block, section, size, seed))
+    return _plain_game(partial(gymnasium_block, section, size, seed))
+
+
+def _shogi_game(section: ShogiConfig, size: int, seed: int) -> Game:
+    from keisei.policy import PlanesEncoder, encode_numbers
+    from keisei.shogi import actions, captures
+
+    build_environment = partial(shogi_block, section, size, seed)
+    first = build_environment(0)
+    write = partial(actions.write_planes, move_limit=section.move_limit)
+    packed = section.observation == "packed"
+    return Game(
+        build_environment=build_environment,
+        group=first.groups[0],
+        encoder=partial(PlanesEncoder, write, (9, 9, actions.PLANES)) if packed else lambda: encode_numbers,
+        input_shape=(actions.PLANES, 9, 9),
+        policy_cells=PolicyCells(actions.POLICY_PLANES, 81, actions.policy_parts),
+        action_values=captures.capture_values,
+        seats=first.seats,
+        reasons=first.reasons,
+    )
+
+
+def _plain_game(build_environment: BuildEnvironment) -> Game:
+    from keisei.policy import encode_numbers
+
+    first = build_environment(0)
+    if len(first.groups) != 1:
+        raise ConfigError(f"expected a game whose lanes are all alike, found {len(first.groups)} groups of lanes")
+    group = first.groups[0]
+    built = Game(
+        build_environment, group, lambda: encode_numbers, group.shape, None, None, tuple(first.seats), first.reasons
+    )
+    first.close()
+    return built
+
+
+def shogi_block(section: ShogiConfig, size: int, seed: int, first_lane: int) -> Environment:
+    """The games of one block."""
+    from keisei.shogi import ShogiEnvironment
+
+    options = section.model_dump(exclude={"name", "copies"})
+    return ShogiEnvironment(**options, copies=size, seed=seed, first_lane=first_lane)
+
+
+def python_block(section: PythonGameConfig, size: int, seed: int, first_lane: int) -> Environment:
+    """The games of one block of a game of one's own."""
+    path = Path(section.path)
+    specification = importlib.util.spec_from_file_location(f"keisei_game_{path.stem}", path)
+    if specification is None or specification.loader is None or not path.is_file():
+        raise ConfigError(f"'environment.path' must be a Python file, not '{path}'")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    found = getattr(module, section.cls, None)
+    if found is None:
+        raise ConfigError(f"there is no '{section.cls}' in {path}")
+    return cast(Environment, found(copies=size, seed=seed, first_lane=first_lane, **section.options))
+
+
+def gymnasium_block(section: GymnasiumGameConfig, size: int, seed: int, first_lane: int) -> Environment:
+    """The copies of one block of a Gymnasium environment."""
+    from keisei.adapters import GymnasiumEnvironment, gymnasium_builder
+
+    build = gymnasium_builder(section.id, section.options)
+    return GymnasiumEnvironment(build, copies=size, seed=seed, first_lane=first_lane)
+
+
+def match_environment(config: Config) -> Environment:
+    """Where matches of a run's game are played: the rules of matches, and all games begin in one position."""
+    section = config.environment
+    if isinstance(section, ShogiConfig):
+        rules = section.model_copy(update={"random_plies": 0, "openings": ("startpos",), "move_limit": _MATCH_LIMIT})
+        return shogi_block(rules, _MATCH_COPIES, 0, 0)
+    one_block = config.parallel.model_copy(update={"block_size": _MATCH_COPIES})
+    return game(config.model_copy(update={"parallel": one_block})).build_environment(0)

@@ -1,0 +1,110 @@
+"""Networks, policies and opponents, from configuration, names and checkpoints."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keisei.build.games import Game, game
+from keisei.config import NetworkConfig, load_run
+from keisei.errors import ConfigError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from keisei.arena.evaluation import BuildOpponent
+    from keisei.networks import Network
+    from keisei.opponents import Opponent
+    from keisei.policy import Policy
+
+
+def network(section: NetworkConfig, of: Game, seed: int) -> Network:
+    """A network with fresh weights; the same seed gives the same."""
+    import torch
+
+    from keisei.networks import Network
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        body = _body(section, of)
+        policy, value = _heads(section, of, body)
+        built = Network(body, policy, value)
+    return built.to(memory_format=torch.channels_last) if section.kind != "mlp" else built  # type: ignore[call-overload]
+
+
+def _body(section: NetworkConfig, of: Game) -> nn.Module:
+    from keisei.networks import MLP, ConvolutionalTower, ResidualTower
+
+    if section.kind == "mlp":
+        return MLP(of.input_shape, [section.width] * section.depth)
+    if len(of.input_shape) != 3:
+        raise ConfigError(f"'network.kind' must be mlp for observations of shape {list(of.input_shape)}")
+    if section.kind == "convolutional":
+        return ConvolutionalTower(of.input_shape[0], section.depth, section.width)
+    return ResidualTower(of.input_shape[0], section.depth, section.width, section.normalization)
+
+
+def _heads(section: NetworkConfig, of: Game, body: nn.Module) -> tuple[nn.Module, nn.Module]:
+    import torch
+
+    from keisei.networks.network import ConvolutionalPolicy, DensePolicy, FlatValueHead, ValueHead
+
+    if section.kind == "mlp":
+        return DensePolicy(section.width, of.group.actions), FlatValueHead(section.width)
+    cells = of.input_shape[1] * of.input_shape[2]
+    value = ValueHead(section.width, cells)
+    if section.policy == "dense":
+        return DensePolicy(section.width * cells, of.group.actions), value
+    if of.policy_cells is None:
+        raise ConfigError("'network.policy' must be dense: this game does not say which cells its actions belong to")
+    parts = torch.from_numpy(np.asarray(of.policy_cells.parts()))
+    return ConvolutionalPolicy(section.width, of.policy_cells.planes, of.policy_cells.cells, parts), value
+
+
+def policy(section: NetworkConfig, of: Game, seed: int) -> Policy:
+    """A policy with a network of its own."""
+    from keisei.policy import Policy
+
+    return Policy(network(section, of, seed), of.encoder())
+
+
+def checkpoint_policy(folder: Path) -> Policy:
+    """The policy of a checkpoint, built as its own configuration says."""
+    from keisei.checkpoint import read, restore
+
+    found = read(folder, groups=())
+    config = load_run(folder / "config.yaml")
+    built = policy(config.network, game(config), config.run.seed)
+    restore(built.network, found.weights)
+    return built
+
+
+def opponent(name: str, of: Game, run: Path | None = None) -> BuildOpponent:
+    """An opponent by name: `random`, `greedy`, `past` (the run's oldest checkpoint), or a checkpoint's folder."""
+    from keisei.opponents import GreedyOpponent, RandomOpponent
+
+    if name == "random":
+        return RandomOpponent
+    if name == "greedy":
+        if of.action_values is None:
+            raise ConfigError("there is no greedy opponent: this game does not say what its actions are worth")
+        return partial(GreedyOpponent, values=of.action_values)
+    if name == "past" and run is not None:
+        return partial(_oldest, run)
+    return partial(_of_folder, Path(name))
+
+
+def _oldest(run: Path, seed: int) -> Opponent | None:
+    from keisei.checkpoint import folder_of, numbers
+
+    there = numbers(run)
+    return _of_folder(folder_of(run, there[0]), seed) if there else None
+
+
+def _of_folder(folder: Path, seed: int) -> Opponent:
+    from keisei.arena.player import NetworkOpponent
+
+    return NetworkOpponent(checkpoint_policy(folder), seed + 2, "sample")
