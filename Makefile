@@ -29,7 +29,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 CORE := $(shell find csrc -not -path 'csrc/tests*') CMakeLists.txt
 STANDARD := $(shell find csrc/tests)
 
-.PHONY: FORCE help setup test test-long check format bench bench-peers train wheelhouse native-tests clean
+.PHONY: FORCE help setup test test-long check format bench bench-peers docs train wheelhouse native-tests clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,8 +102,11 @@ bench-peers: .venv-peers/stamp ## install the peers that `make bench` measures a
 	.venv-peers/bin/python -m pip --disable-pip-version-check install --quiet $(INDEX) -c constraints.txt -r benchmarks/peers.txt
 	@touch $@
 
-train: ## train (not there yet, and says so)
-	@echo "keisei cannot train yet: this version has the game of Shogi and its environment, no learner" >&2; exit 1
+docs: setup ## write the pages that are made from the code
+	$(BIN)/python -m keisei.config_reference docs/configuration.md
+
+train: setup ## train on Shogi for about ten minutes, on two cores
+	$(BIN)/keisei train configs/shogi-quick.yaml
 
 wheelhouse: $(BIN)/python ## collect wheels in wheelhouse/ for a machine without a package index
 	$(BIN)/python .ci/requirements.py build/wheelhouse $(if $(TORCH),,--without torch)

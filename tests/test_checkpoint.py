@@ -40,6 +40,12 @@ from keisei.errors import CheckpointError
 WEIGHTS = "weights.safetensors"
 
 
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in the files is the same without; `test_checkpoint_crash.py` is about what is on the disk."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return write(tmp_path, 1, small())

@@ -6,6 +6,8 @@ import errno
 import os
 import resource
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -316,6 +318,47 @@ def test_failing_call_fails_the_save_and_is_not_tried_again(
         assert same(found.checkpoint, small(found.number))
         assert there(run)[0] == "00000001", "what was begun is still there"
     pytest.fail("it never succeeds")
+
+
+FILLS_A_DISK = """
+import os, sys
+from pathlib import Path
+import torch
+from keisei.checkpoint import Checkpoint, CheckpointKeeper, numbers
+from keisei.errors import CheckpointError
+run, now, alarms = Path(sys.argv[1]), [0.0], []
+def checkpoint(size):
+    return Checkpoint({"w": torch.zeros(size, dtype=torch.uint8)}, {}, {}, "")
+keeper = CheckpointKeeper(run, every=1, keep=1, alarm=alarms.append, clock=lambda: now[0])
+try:
+    keeper.prepare(checkpoint(1_100_000))
+except CheckpointError as error:
+    assert "no space for a checkpoint" in str(error), error
+keeper.prepare(checkpoint(300_000))
+for number in range(1, 6):
+    if number == 2:
+        (run / "ballast").write_bytes(bytes(500_000))
+    if number == 4:
+        (run / "ballast").unlink()
+    if keeper.due(number):
+        keeper.save(number, checkpoint(300_000))
+        keeper.close()
+    now[0] += 1
+    print(number, numbers(run), len(alarms), len(os.listdir(run / "checkpoints")))
+"""
+
+
+def test_run_goes_on_through_a_disk_that_fills_up_and_empties(tmp_path: Path) -> None:
+    mount = 'mount -t tmpfs -o size=1m tmpfs "$1" && exec "$2" -c "$3" "$1"'
+    alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    if not shutil.which("unshare") or subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system lets nobody mount a small disk for a test")
+    done = subprocess.run(
+        [*alone, mount, "sh", str(tmp_path), sys.executable, FILLS_A_DISK],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["1 [1] 0 1", "2 [1] 1 1", "3 [1] 2 1", "4 [1] 2 1", "5 [5] 2 1"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -32,7 +32,10 @@ BUILDS: dict[str, Build] = {
     "Adam fused": lambda net: Adam(net.parameters(), fused=True),
     "AdamW": lambda net: AdamW(net.parameters(), weight_decay=0.1),
     "AdamW in groups": lambda net: AdamW(
-        [{"params": list(net.parameters())[2:]}, {"params": list(net.parameters())[:2], "lr": 0.5, "weight_decay": 0}]
+        [
+            {"params": list(net.parameters())[2:], "lr": 0.1},
+            {"params": list(net.parameters())[:2], "weight_decay": 0},
+        ]
     ),
     "Adam with names": lambda net: Adam(net.named_parameters()),
     "SGD": lambda net: SGD(net.parameters(), lr=0.1),
@@ -53,7 +56,10 @@ def network(seed: int = 0) -> nn.Module:
     torch.manual_seed(seed)
     layers = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(100, 5))
     layers.register_module("unused", nn.ParameterList([nn.Parameter(torch.ones(2))]))
-    return layers.to(memory_format=torch.channels_last)
+    for parameter in layers.parameters():
+        if parameter.ndim == 4:
+            parameter.data = parameter.data.to(memory_format=torch.channels_last)
+    return layers
 
 
 def step(net: nn.Module, optimizer: Optimizer, number: int) -> None:
@@ -63,7 +69,7 @@ def step(net: nn.Module, optimizer: Optimizer, number: int) -> None:
     for layer in layers:
         value = layer(value)
     optimizer.zero_grad()
-    value.square().mean().backward()
+    torch.autograd.backward(value.square().mean())
     optimizer.step()
 
 

@@ -6,11 +6,13 @@ import json
 import math
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -18,6 +20,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from keisei.errors import CheckpointError, RunError
 from keisei.history import LINES, Event, Record, read
 from keisei.metrics import EVENT_FILES, AppendedFile, JsonLines, Metrics, Sink, TensorBoard, cut_back, open_metrics
+from keisei.view import LogLines
 from some_run import STEPS, numbers, write
 
 
@@ -74,6 +77,49 @@ def test_every_sink_is_told_everything_in_order() -> None:
     for sink in (first, second):
         assert [record.iteration for record in sink.records] == [1]
         assert sink.heard() == [("checkpoint", "saved")]
+
+
+def test_signal_in_the_middle_of_a_record_is_told_after_it(tmp_path: Path) -> None:
+    class Interrupted(Listener):
+        def record(self, record: Record) -> None:
+            super().record(record)
+            metrics.event(record.iteration, "stop", "as a signal handler says it")
+
+    file, before, after = JsonLines(tmp_path), Interrupted("before"), Listener("after")
+    metrics = Metrics([before, file, after])
+    metrics.record(1, numbers(1))
+    metrics.record(2, numbers(2))
+    assert [record.iteration for record in after.records] == [1, 2]
+    assert [event.iteration for event in after.events] == [1, 2]
+    kinds = ["event" if b'"event"' in each else "record" for each in (tmp_path / LINES).read_bytes().splitlines()]
+    assert kinds == ["record", "event", "record", "event"]
+    metrics.close()
+
+
+def test_signals_at_any_moment_cost_no_line(tmp_path: Path) -> None:
+    metrics = open_metrics(tmp_path, LogLines(tmp_path))
+    told = 0
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal told
+        told += 1
+        metrics.event(0, "stop", f"{told}")
+
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    try:
+        for iteration in range(1, 301):
+            metrics.record(iteration, numbers(iteration, total=300))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    metrics.close()
+    history = read(tmp_path)
+    assert told > 10
+    assert [record.iteration for record in history.records] == list(range(1, 301))
+    assert [int(event.text) for event in history.events] == list(range(1, told + 1))
+    assert history.damaged == 0
+    assert len(scalars(tmp_path).Scalars("learn/kl")) == 300
 
 
 def test_closing_twice_closes_once() -> None:

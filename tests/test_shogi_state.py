@@ -78,6 +78,22 @@ def test_games_saved_alike_were_played_alike() -> None:
     assert not np.array_equal(busy_table().saved(), busy_table(plies=38).saved())
 
 
+def test_same_games_are_the_same_bytes_whatever_was_played_before() -> None:
+    fresh, used = Table(3, move_limit=60), Table(3, move_limit=60)
+    for _ in range(57):
+        used.play_at_random()
+    for usi in BACK_AND_FORTH:
+        fresh.play_usi(usi, usi, usi)
+    used.environment.reset(used.observation)
+    for usi in BACK_AND_FORTH:
+        used.play_usi(usi, usi, usi)
+    assert np.array_equal(used.saved(), fresh.saved())
+    for usi in BACK_AND_FORTH * 2:
+        used.play_usi(usi, usi, usi)
+    assert used.outcome.ended.all()  # by the fourth occurrence
+    assert np.array_equal(used.saved(), Table(3, move_limit=60).saved())
+
+
 def test_many_games_are_saved_and_loaded_on_several_threads() -> None:
     one, many = busy_table(90), busy_table(90, plies=3, options={"threads": 4})
     load(many, one.saved(), one.time)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import pty
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -244,20 +246,17 @@ def test_plain_stream_whose_reader_is_gone_is_an_alarm_and_the_run_goes_on() -> 
 RUN = f"""
 import sys, time
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from keisei.history import Event, Record
-from keisei.metrics import Metrics, Sink
-from keisei.view import Outlet, PlainView, choose_view
-from some_run import numbers
+from keisei.metrics import Metrics
+from keisei.view import choose_view
+from some_run import numbers, record
 
-class Direct(Outlet):
-    "A view that writes to its stream itself."
-    def __init__(self, stream):
-        self.stream, self._file = stream, None
-
-outlet = Direct if sys.argv[1] == "direct" else Outlet
-metrics = Metrics([PlainView(outlet(sys.stdout), "run", every_seconds=0)])
+view = choose_view(sys.stdout, "run", every_seconds=0)
+metrics = Metrics([view])
 for iteration in range(1, 200):
-    metrics.record(iteration, numbers(iteration, total=200))
+    if sys.argv[1] == "guarded":
+        metrics.record(iteration, numbers(iteration, total=200))
+    else:
+        view.record(record(iteration, total=200))
     time.sleep(0.001)
 metrics.close()
 print("finished", file=sys.stderr)
@@ -277,17 +276,36 @@ def piped_into_head(how: str) -> tuple[str, str, int]:
 
 
 def test_run_piped_into_head_goes_on_to_its_end() -> None:
-    first, said, status = piped_into_head("outlet")
+    first, said, status = piped_into_head("guarded")
     assert first.endswith("run\n")
     assert status == 0
     assert said.splitlines()[-1] == "finished"
     assert "Exception" not in said
 
 
-def test_run_piped_into_head_would_fail_without_an_outlet() -> None:
-    _, said, status = piped_into_head("direct")
+def test_run_piped_into_head_would_end_without_metrics_to_guard_it() -> None:
+    _, said, status = piped_into_head("bare")
     assert status != 0
     assert "BrokenPipeError" in said
+
+
+class Direct(Outlet):
+    """A stream itself, not a copy that takes its errors."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self._file = None
+
+
+def test_live_screen_without_an_outlet_would_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    reading, writing = os.pipe()
+    os.close(reading)
+    stream = os.fdopen(writing, "w")
+    with pytest.raises(SystemExit):  # as rich answers a broken pipe
+        LiveView(Direct(stream), Screen("run"))
+    with contextlib.suppress(BrokenPipeError):
+        stream.close()
 
 
 def test_unknown_letters_do_not_stop_a_view(tmp_path: Path) -> None:

@@ -212,7 +212,6 @@ class Config(Section):
     parallel: ParallelConfig = ParallelConfig()
     opponents: OpponentsConfig = OpponentsConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
-    device: Literal["cpu"] = "cpu"
 
     @model_validator(mode="after")
     def _blocks_fit(self) -> Self:

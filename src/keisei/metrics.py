@@ -59,11 +59,17 @@ class Sink:
 
 
 class Metrics:
-    """The stream of a run's numbers: everything it is told goes to all its sinks, in order."""
+    """The stream of a run's numbers: everything it is told goes to all its sinks, in order.
+
+    It belongs to one thread. A signal handler of that thread may tell it something at any moment, also while it hands
+    something on: that is then handed on next.
+    """
 
     def __init__(self, sinks: Sequence[Sink]) -> None:
         self._sinks = sinks
         self._failing: set[str] = set()
+        self._queue: deque[Callable[[Sink], None]] = deque()
+        self._busy = False
         self._unsaid: deque[Event] = deque()
         self._iteration = 0
         self._open = True
@@ -114,9 +120,17 @@ class Metrics:
         self.close()
 
     def _tell(self, deliver: Callable[[Sink], None]) -> None:
-        self._each(deliver)
-        for _ in range(len(self._unsaid)):  # an alarm about an alarm waits until the next time
-            self._say(self._unsaid.popleft())
+        self._queue.append(deliver)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._queue:
+                self._each(self._queue.popleft())
+                for _ in range(len(self._unsaid)):  # an alarm about an alarm waits until the next time
+                    self._say(self._unsaid.popleft())
+        finally:
+            self._busy = False
 
     def _say(self, event: Event) -> None:
         self._each(lambda sink: sink.event(event))

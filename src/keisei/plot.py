@@ -66,6 +66,8 @@ def draw(records: Sequence[Record], name: str) -> Figure:
         axes = figure.add_subplot(grid[row, start:end])
         _furnish(axes, last.steps)
         panel(axes, records)
+        if not (axes.lines or axes.patches or axes.texts):
+            _nothing(axes, "not recorded")
     return figure
 
 
@@ -168,7 +170,6 @@ def _curve(axes: Axes, steps: Array, values: Array, colour: str, name: str = "")
     """A curve; where there are many points, a smooth one over their faint trace."""
     known = np.isfinite(values)
     if not known.any():
-        _nothing(axes, "not recorded")
         return
     steps, values = steps[known], values[known]
     many = len(values) >= SMOOTH_FROM
@@ -252,6 +253,8 @@ def _title(axes: Axes, text: str) -> None:
 
 def _legend(axes: Axes, above: int = 0) -> None:
     """What the colours mean: in the lower right corner, or above the panel, in so many columns."""
+    if not axes.get_legend_handles_labels()[0]:
+        return
     where = (1.01, 0.98) if above else (1.0, 0.0)
     axes.legend(
         loc="lower right",

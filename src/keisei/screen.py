@@ -163,7 +163,9 @@ class Screen:
         longest = max(map(len, self._evaluations), default=0)
         for opponent, (iteration, found) in self._evaluations.items():
             result = Text(f"{opponent:{longest}}").append(f"  {found.score:6.1%}", "bold")
-            yield "against", result.append(f"  {elo(found)}").append(f"  at {iteration}", "dim")
+            difference = elo(found)
+            result.append(f"  {difference}" if difference else "").append(f"  at {iteration}", "dim")
+            yield "against", result
         if held := last.group("memory"):
             yield "memory", Text(" · ".join(f"{memory(size)} {label(who)}" for who, size in held.items()))
 

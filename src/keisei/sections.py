@@ -178,7 +178,7 @@ def _line(model: type[Section], error: ErrorDetails, where: str) -> str:
     elif field is None or isinstance(location[-1], int):  # an item of a list
         expected = error["msg"].removeprefix("Input should be ")
     else:
-        expected = _allowed(field)
+        expected = allowed(field)
     value = repr(error["input"])
     return f"'{key}' {where} must be {expected}, not {value if len(value) <= 60 else value[:59] + '…'}"
 
@@ -209,7 +209,7 @@ def _section(annotation: object) -> type[BaseModel] | None:
     return next((section for section in inside if section), None)
 
 
-def _allowed(field: FieldInfo) -> str:
+def allowed(field: FieldInfo) -> str:
     """What a field accepts, in words: its type and its range."""
     annotation = field.annotation
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
@@ -220,6 +220,8 @@ def _allowed(field: FieldInfo) -> str:
         return "a list" + (
             " that is not empty" if any(hasattr(limit, "min_length") for limit in field.metadata) else ""
         )
+    if typing.get_origin(annotation) is dict:
+        return "keys and values"
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
     return words[annotation] + _range(field) if annotation in words else "valid"
 

@@ -47,12 +47,8 @@ def write_file(path: Path, parts: Iterable[memoryview]) -> str:
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
     """A temporary folder that takes the name `target`, in place of what has it, when the block ends without error."""
-    temporary = _temporary_name(target)
-    temporary.mkdir()
-    folder = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY)
+    temporary, folder = _locked_folder(target)
     try:
-        with suppress(OSError):  # without locks there is still the lock of the whole run
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield temporary
         _sync(folder)
         _take_name(temporary, target)
@@ -84,15 +80,12 @@ def remove_temporary(parent: Path) -> list[Path]:
         except (NotADirectoryError, FileNotFoundError):
             continue
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path)
+        except BlockingIOError:  # its writer lives
             continue
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
-                raise
         finally:
             os.close(folder)
-        shutil.rmtree(path)
         removed.append(path)
     return removed
 
@@ -163,6 +156,29 @@ def _sync(folder: int) -> None:
         os.fsync(folder)
     except OSError as error:
         if error.errno != errno.EINVAL:  # some network file systems know no fsync of a folder, and need none
+            raise
+
+
+def _locked_folder(target: Path) -> tuple[Path, int]:
+    """A new temporary folder, and a descriptor whose lock shows others that its writer lives."""
+    while True:
+        temporary = _temporary_name(target)
+        temporary.mkdir()
+        try:
+            folder = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue
+        _lock(folder, fcntl.LOCK_EX)
+        if temporary.exists():
+            return temporary, folder
+        os.close(folder)  # taken for a dead writer's between the two calls
+
+
+def _lock(folder: int, how: int) -> None:
+    try:
+        fcntl.flock(folder, how)
+    except OSError as error:  # a file system without locks; there is still the lock of the whole run
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
 
 

@@ -111,11 +111,11 @@ def state(run: Path, last: Record | None) -> State:
     """How a run stands. A broken one ended without saying so: it was killed, or the power failed."""
     if is_running(run):
         return "running"
-    said = summary(run).get("state")
-    if said == "finished" or said == "stopped":
-        return said
-    done = said is None and last is not None and last.steps >= last.total_steps
-    return "finished" if done else "broken"
+    said = summary(run)
+    newest = said.get("steps") == (last.steps if last else 0)  # not of a session before the one that broke
+    if newest and said.get("state") == "finished":
+        return "finished"
+    return "stopped" if newest and said.get("state") == "stopped" else "broken"
 
 
 def summary(run: Path) -> dict[str, object]:

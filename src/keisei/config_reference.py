@@ -1,0 +1,56 @@
+"""The reference of the configuration, `docs/configuration.md`, from the models themselves: `make docs` writes it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from keisei.config import FREE_TO_CHANGE, Config, GymnasiumGameConfig, PythonGameConfig, ShogiConfig
+from keisei.sections import Section, allowed
+
+_INTRODUCTION = """# Configuration
+
+One YAML file is a whole run; `key=value` on the command line changes single keys, such as
+`keisei train configs/shogi.yaml learner.learning_rate=1e-4`. Unknown keys and values out of range are refused before
+anything starts. What is left out has its default. The resolved configuration lies in the run's folder and beside every
+checkpoint.
+
+`keisei resume RUN [key=value …]` takes the keys that change no bit of the weights: {free}.
+"""
+
+
+def sections() -> list[tuple[str, type[Section]]]:
+    """The sections of a run with their names; the three kinds of game share one name."""
+    games = [("environment", game) for game in (ShogiConfig, PythonGameConfig, GymnasiumGameConfig)]
+    found: list[tuple[str, type[Section]]] = []
+    for name, field in Config.model_fields.items():
+        if name == "environment":
+            found += games
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            found.append((name, field.annotation))
+    return found
+
+
+def reference() -> str:
+    """The whole page."""
+    free = ", ".join(f"`{key}`" for key in FREE_TO_CHANGE)
+    return "\n".join([_INTRODUCTION.format(free=free), *(_section(name, section) for name, section in sections())])
+
+
+def _section(name: str, section: type[Section]) -> str:
+    rows = [_row(field.alias or key, field) for key, field in section.model_fields.items()]
+    head = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
+    return "\n".join([f"## `{name}`", "", f"{(section.__doc__ or '').strip()}", "", *head, *rows, ""])
+
+
+def _row(key: str, field: FieldInfo) -> str:
+    default = field.get_default(call_default_factory=True, validated_data={})
+    shown = "–" if default is PydanticUndefined else f"`{default}`"
+    return f"| `{key}` | {shown} | {allowed(field)} | {field.description} |"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(reference(), encoding="utf-8")
