@@ -16,11 +16,12 @@ SOURCES = ROOT / "src" / "keisei"
 
 # Each may import what stands before it; the files of one package may import each other. Not all of them exist yet.
 # The adapters stand behind the opponents, who play in the environments that they hand out.
-ORDER = """
+_ORDER = """
 errors sections config config_reference environment testing shogi gridworld networks policy opponents adapters
 rollout threads checkpoint replay learning collect parallel history words metrics screen view stopping run_folder
 arena train build plot usi web bench cli __main__
-""".split()
+"""
+ORDER = _ORDER.split()
 DOMAINS = ("shogi", "gridworld")
 KNOW_DOMAINS = ("config", "build", "arena", "usi", "web", "bench", "cli")
 FRONT_DOOR = "__init__"  # keisei/__init__.py hands on what others make

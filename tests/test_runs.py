@@ -128,7 +128,7 @@ def test_one_run_is_shown_with_its_details(tmp_path: Path) -> None:
         "value loss 0.25",
         "checkpoints 2: 00000002, 00000004",
         "learner learning_rate 0.0001",
-        "failed_updates 3",
+        "failed updates 3",
         f"to go on keisei resume {run}",
     ):
         assert part in text, text

@@ -32,10 +32,23 @@ def test_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(-0.0125, "−0.0125"), (3e-4, "0.0003"), (25_000, "25 k"), (math.inf, "∞"), (math.nan, "nan")]
+    ("value", "text"),
+    [
+        (-0.0125, "−0.0125"),
+        (3e-4, "0.0003"),
+        (-0.00995512, "−0.00996"),
+        (-3.6371e-7, "−3.64e−7"),
+        (3.52371, "3.524"),
+        (-1234.56, "−1235"),
+        (25_000, "25 k"),
+        (0, "0"),
+        (math.inf, "∞"),
+        (math.nan, "nan"),
+    ],
 )
 def test_numbers(value: float, text: str) -> None:
     assert number(value) == text
+    assert len(text) <= 8
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,12 @@ def memory(size: float) -> str:
 
 
 def number(value: float) -> str:
-    """Four digits, with a minus that one can see."""
-    text = amount(value) if 1e4 <= abs(value) < math.inf else f"{value:.4g}"
-    return text.replace("-", "−").replace("inf", "∞")
+    """At most eight characters: four digits of a large number, three of a small one, and a minus that one can see."""
+    if 1e4 <= abs(value) < math.inf:
+        text = amount(value)
+    else:
+        text = f"{value:.4g}" if abs(value) >= 0.1 else f"{value:.3g}"
+    return text.replace("e-0", "e-").replace("-", "−").replace("inf", "∞")
 
 
 def elo(evaluation: Evaluation) -> str:

@@ -30,6 +30,7 @@ RUNS = Path("runs")
 CURVES = "curves.png"
 CHECKPOINTS = "checkpoints"
 LAST_EVENTS = 5
+SAID = ("run", "state", "checkpoint", "iterations", "steps", "games", "seconds")  # of a summary, by other lines
 STYLES = {"running": "green", "finished": "bold", "stopped": "yellow", "broken": "red"}
 
 State = Literal["running", "finished", "stopped", "broken"]
@@ -249,7 +250,7 @@ def _details(run: Path) -> Iterator[tuple[str, str]]:
         yield "learning", ", ".join(f"{label(name)} {number(numbers[name])}" for name in shown_numbers(learnt))
     yield "checkpoints", f"{len(saved)}: {', '.join(path.name for path in saved[-4:])}" if saved else "none"
     yield from _config(run)
-    yield from ((f"summary {name}", str(value)) for name, value in summary(run).items() if name != "state")
+    yield from ((label(name), str(value)) for name, value in summary(run).items() if name not in SAID)
     for event in _events(run):
         yield event.kind, f"{event.text} (iteration {event.iteration})"
     if about.state != "running":
