@@ -512,13 +512,19 @@ def most_memory(action: Callable[[], object]) -> int:
     return size("VmHWM") - before
 
 
+def cheap_refusal(folder: Path) -> str:
+    """Why a checkpoint is refused, which takes less than 100 MB and a second."""
+    reasons = []
+    start = time.process_time()
+    assert most_memory(lambda: reasons.append(refusal(folder))) < 100e6
+    assert time.process_time() - start < 1
+    return reasons[0]
+
+
 @pytest.mark.parametrize("name", HOSTILE_TENSORS)
 def test_forged_tensors_cost_a_sentence_and_little_memory(folder: Path, name: str) -> None:
     forge(folder, WEIGHTS, HOSTILE_TENSORS[name])
-    start = time.process_time()
-    assert most_memory(lambda: refusal(folder)) < 100e6
-    assert time.process_time() - start < 1
-    assert refusal(folder).startswith(f"{WEIGHTS}: ")
+    assert cheap_refusal(folder).startswith(f"{WEIGHTS}: ")
 
 
 @pytest.mark.parametrize(
@@ -528,7 +534,7 @@ def test_forged_tensors_cost_a_sentence_and_little_memory(folder: Path, name: st
         ("state.json", b"[]"),
         ("state.json", b"\xff\xfe"),
         ("state.json", b"[" * 1_000_000),
-        ("state.json", b'{"a":[' + b"[]," * (MOST_BYTES // 3 - 9) + b"[]]}"),
+        ("state.json", b"[" + b"[]," * (MOST_BYTES // 3 - 9) + b"[]]"),
         ("state.json", b'{"a": NaN}'),
         ("state.json", b'{"a": 1e999}'),
         ("state.json", b'{"a": ' + b"9" * 5000 + b"}"),
@@ -539,13 +545,7 @@ def test_forged_tensors_cost_a_sentence_and_little_memory(folder: Path, name: st
 )
 def test_forged_texts_cost_a_sentence_and_little_memory(folder: Path, name: str, content: bytes) -> None:
     forge(folder, name, content)
-    start = time.process_time()
-    if name == "state.json" and content.endswith(b"[]]}"):
-        assert most_memory(lambda: read(folder)) < 100e6
-        return
-    assert most_memory(lambda: refusal(folder)) < 100e6
-    assert time.process_time() - start < 1
-    assert refusal(folder).startswith(f"{name}: ")
+    assert cheap_refusal(folder).startswith(f"{name}: ")
 
 
 def test_zip_with_a_pickle_runs_no_code(folder: Path, tmp_path: Path) -> None:

@@ -64,26 +64,32 @@ def writers() -> Iterator[Writers]:
     assert writers.process.returncode == 0
 
 
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < end, "it never comes true"
+        time.sleep(0.001)
+
+
 def leftovers(run: Path) -> list[str]:
     return [path.name for path in (run / "checkpoints").iterdir() if path.name.startswith(".")]
 
 
 def test_writer_killed_at_random_instants_leaves_a_whole_newest_checkpoint(writers: Writers, tmp_path: Path) -> None:
     chance = random.Random(21)
-    left = 0
+    acknowledged = tmp_path / "acknowledged"
+    acknowledged.touch()
     for _ in range(20):
+        before = acknowledged.stat().st_size
         writer = writers.begin(checkpoints.write_on_and_on, tmp_path)
-        time.sleep(chance.uniform(0, 0.15))
+        wait_until(lambda: acknowledged.stat().st_size > before)  # noqa: B023  (called at once)
+        time.sleep(chance.uniform(0, 0.05))
         os.kill(writer, signal.SIGKILL)
         assert writers.answer() == KILLED
-        acknowledged = tmp_path / "acknowledged"
-        if acknowledged.exists() and acknowledged.stat().st_size:
-            found = latest(tmp_path)
-            assert is_whole(found)
-            assert found.number >= acknowledged.stat().st_size
-            left = max(left, len(leftovers(tmp_path)))
-    assert latest(tmp_path).number > 20, "too few were written for the kills to hit any"
-    assert left, "no kill has hit a writer at work"
+        found = latest(tmp_path)
+        assert is_whole(found)
+        assert found.number >= acknowledged.stat().st_size
+    assert leftovers(tmp_path), "no kill has hit a writer at work"
     CheckpointKeeper(tmp_path, every=1, keep=1, alarm=print).prepare(small())
     assert not leftovers(tmp_path)
 

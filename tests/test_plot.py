@@ -44,9 +44,9 @@ def test_run_of_any_length_is_drawn(tmp_path: Path, iterations: int) -> None:
 
 def test_scores_are_drawn_with_their_intervals() -> None:
     axes = panels([record(iteration, evaluated=iteration % 2 == 0) for iteration in range(1, 7)])["score"]
-    assert texts(axes) == ["against random", "against greedy"]
+    assert texts(axes) == ["random", "greedy"]
     curves = {str(line.get_label()): line for line in axes.lines}
-    greedy = curves["against greedy"]
+    greedy = curves["greedy"]
     assert list(np.asarray(greedy.get_xdata())) == [2 * STEPS, 4 * STEPS, 6 * STEPS]
     assert list(np.asarray(greedy.get_ydata())) == [0.25, 0.25, 0.25]
     bands = [path.get_extents() for found in axes.collections for path in found.get_paths()]
@@ -101,7 +101,7 @@ def test_evaluation_alone_at_the_end_changes_no_other_panel() -> None:
     found = panels([record(1), record(2), record(3), last])
     assert {"policy", "value", "entropy", "KL"} <= set(found)
     assert len(np.asarray(found["entropy"].lines[0].get_xdata())) == 3
-    assert texts(found["score"]) == ["against random"]
+    assert texts(found["score"]) == ["random"]
 
 
 def test_name_that_looks_like_a_formula_is_a_name(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from keisei.errors import RunError
 from keisei.history import Evaluation, Record, read
 from keisei.screen import label, shown_numbers
-from keisei.words import amount, duration
+from keisei.words import amount, duration, number
 
 Array = NDArray[np.float64]
 Panel = Callable[[Axes, Sequence[Record]], None]
@@ -32,6 +32,7 @@ SHARES = ("#3c8d53", "#d9b44a", "#6aa5c9", "#a889c4", "#c0434d", "#8c959f", "#c8
 COLOURS = ("#2f6fb5", "#d9822b", "#3c8d53", "#8a5fb0", "#c0434d", "#5b8a8f", "#b59a2f", "#7a6a5a")
 MOST_BINS = 120
 MOST_MARKS = 24
+MOST_OPPONENTS = 6
 SMOOTH_FROM = 40  # with fewer points than this, the points are the curve
 
 
@@ -91,7 +92,7 @@ def _layout(records: Sequence[Record]) -> list[tuple[Panel, int, int, int]]:
 
 def evaluations(axes: Axes, records: Sequence[Record]) -> None:
     """The score against each opponent, with its 95 % interval."""
-    _title(axes, "score in evaluation games (95% interval)")
+    _title(axes, "score in evaluation games against … (95% interval)")
     axes.set_ylim(-0.02, 1.02)
     axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.axhline(0.5, color=FAINT, linewidth=0.9, linestyle=(0, (4, 4)), zorder=1)
@@ -99,7 +100,7 @@ def evaluations(axes: Axes, records: Sequence[Record]) -> None:
     for record in records:
         for each in record.evaluations():
             found[each.opponent].append((record.steps, each))
-    most = sorted(found, key=lambda opponent: -len(found[opponent]))[: len(COLOURS)]
+    most = sorted(found, key=lambda opponent: -len(found[opponent]))[:MOST_OPPONENTS]
     for opponent, colour in zip((name for name in found if name in most), COLOURS, strict=False):
         steps = [at for at, _ in found[opponent]]
         scores = [each.score for _, each in found[opponent]]
@@ -109,10 +110,9 @@ def evaluations(axes: Axes, records: Sequence[Record]) -> None:
         axes.fill_between(steps, low, high, color=colour, alpha=0.14, linewidth=0)
         if few:
             axes.vlines(steps, low, high, color=colour, alpha=0.35, linewidth=1.2)
-        _line(axes, steps, scores, colour, f"against {opponent}", marked=few)
-    if found:
-        _legend(axes)
-    else:
+        _line(axes, steps, scores, colour, opponent, marked=few)
+    _legend(axes)
+    if not found:
         _nothing(axes, "no evaluation yet")
 
 
@@ -137,7 +137,7 @@ def endings(axes: Axes, records: Sequence[Record]) -> None:
     for (name, share), colour in zip(shares.items(), SHARES, strict=False):
         axes.stairs(below + share, edges, baseline=below, fill=True, color=colour, alpha=0.85, label=label(name))
         below = below + share
-    _legend(axes, above=len(shares))
+    _legend(axes)
 
 
 def speed(axes: Axes, records: Sequence[Record]) -> None:
@@ -158,6 +158,7 @@ def learning(name: str, colour: str) -> Panel:
 
     def panel(axes: Axes, records: Sequence[Record]) -> None:
         _title(axes, label(name))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
         _curve(axes, _steps(records), _values(records, f"learn/{name}"), colour)
 
     return panel
@@ -175,7 +176,7 @@ def _curve(axes: Axes, steps: Array, values: Array, colour: str, name: str = "")
     many = len(values) >= SMOOTH_FROM
     if many:
         axes.plot(steps, values, color=colour, alpha=0.25, linewidth=0.9)
-        values = _smooth(values, len(values) // 40)
+        values = _smooth(values, max(5, len(values) // 40))
     _line(axes, steps, values, colour, name, marked=len(values) <= MOST_MARKS // 2)
 
 
@@ -251,21 +252,21 @@ def _title(axes: Axes, text: str) -> None:
     axes.set_title(text, loc="left", fontsize=10.5, color=INK)
 
 
-def _legend(axes: Axes, above: int = 0) -> None:
-    """What the colours mean: in the lower right corner, or above the panel, in so many columns."""
-    if not axes.get_legend_handles_labels()[0]:
-        return
-    where = (1.01, 0.98) if above else (1.0, 0.0)
-    axes.legend(
-        loc="lower right",
-        bbox_to_anchor=where,
-        ncols=max(1, above),
-        frameon=False,
-        fontsize=8.5,
-        labelcolor=INK,
-        columnspacing=1.2,
-        handlelength=1.4,
-    )
+def _legend(axes: Axes) -> None:
+    """What the colours mean, above the panel, to the right of its title."""
+    handles, names = axes.get_legend_handles_labels()
+    if handles:
+        axes.legend(
+            loc="lower right",
+            bbox_to_anchor=(1.01, 0.98),
+            ncols=len(names),
+            frameon=False,
+            fontsize=8.5,
+            labelcolor=INK,
+            columnspacing=1.2,
+            handlelength=1.4,
+            handletextpad=0.5,
+        )
 
 
 def _nothing(axes: Axes, why: str) -> None:

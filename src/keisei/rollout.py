@@ -40,6 +40,11 @@ class Rollout:
     length: Int32  # [N, T, B]
 
     @property
+    def used_bytes(self) -> int:
+        """How much of a block's memory is written, for a rollout of one block: lists lie last, and are seldom long."""
+        return RolloutLayout(self.group, self.reward.shape[1]).used_bytes(self)
+
+    @property
     def steps(self) -> int:
         """How many steps of lanes it holds."""
         return self.reward.size
@@ -113,6 +118,11 @@ class RolloutLayout:
         views: dict[str, Any] = {name: self._view(memory, name) for name in self._places}  # each of its own dtype
         return Rollout(self.group, **views)
 
+    def used_bytes(self, block: Rollout) -> int:
+        """How much of a block's memory is written."""
+        at, _, dtype = self._places["legal_actions"]
+        return at + int(block.legal_offsets[0, -1, -1]) * dtype.itemsize if self.group.legal == "list" else self.bytes
+
     def _view(self, memory: UInt8, name: str) -> Array:
         at, shape, dtype = self._places[name]
         end = at + prod(shape) * dtype.itemsize
@@ -140,7 +150,6 @@ def _shapes(group: Group, steps: int, lanes: int) -> dict[str, tuple[tuple[int, 
     return {
         "observation": ((*seen, *group.shape), group.dtype),
         "seat": (seen, np.dtype(np.int8)),
-        "legal_actions": (legal, np.dtype(np.uint16 if listed else np.uint8)),
         "legal_offsets": ((steps + 1, lanes + 1) if listed else (0,), np.dtype(np.int32)),
         "choice": (done, np.dtype(np.int32)),
         "log_probability": (done, float32),
@@ -154,6 +163,7 @@ def _shapes(group: Group, steps: int, lanes: int) -> dict[str, tuple[tuple[int, 
         "acted": (done, flag),
         "reason": (done, np.dtype(np.uint8)),
         "length": (done, np.dtype(np.int32)),
+        "legal_actions": (legal, np.dtype(np.uint16 if listed else np.uint8)),  # last: lists seldom fill it
     }
 
 
