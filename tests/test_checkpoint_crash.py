@@ -17,7 +17,7 @@ import pytest
 
 import checkpoints
 from checkpoints import is_whole, small
-from keisei.checkpoint import CheckpointKeeper, folder_of, latest, numbers, write
+from keisei.checkpoint import CheckpointKeeper, folder_of, latest, numbers, verify, write
 from keisei.errors import CheckpointError
 
 KILLED = -signal.SIGKILL
@@ -114,6 +114,8 @@ def test_writer_killed_at_any_call_leaves_the_old_checkpoint_or_the_new_one(
     (tmp_path / "run").mkdir()
     for run in sweep(writers, task, tmp_path):
         assert is_whole(latest(run))
+        for number in numbers(run):
+            verify(folder_of(run, number))
         CheckpointKeeper(run, every=1, keep=1, alarm=print).prepare(small())
         assert not leftovers(run)
 

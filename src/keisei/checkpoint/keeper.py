@@ -173,7 +173,7 @@ class CheckpointKeeper:
         start = time.monotonic()
         folder = commit(self.run, number, encoded)
         try:
-            pass
+            verify(folder)
         except CheckpointError:
             with suppress(OSError):
                 files.remove_folder(folder)
