@@ -16,6 +16,9 @@ from torch import Tensor
 from keisei.environment import Array, Float32, Group, Int32, Int64, Legal
 from keisei.networks import Network
 
+_LARGEST = 1e30
+"""Logits beyond count as this: the difference of two must be a number."""
+
 Encoder = Callable[[Array], Tensor]
 """From observations `[B, …]`, as the environment writes them, to the network's input; valid until the next call."""
 
@@ -23,6 +26,11 @@ Encoder = Callable[[Array], Tensor]
 def encode_numbers(seen: Array) -> Tensor:
     """Observations of any dtype as the numbers that they are."""
     return torch.from_numpy(np.ascontiguousarray(seen, np.float32))
+
+
+def number_encoder() -> Encoder:
+    """The encoder of games whose observations are numbers."""
+    return encode_numbers
 
 
 class PlanesEncoder:
@@ -118,7 +126,7 @@ class Policy:
 
 def masked_log_softmax(logits: Tensor, mask: Tensor) -> Tensor:
     """Log-probabilities `[B, L]` of the entries under the mask; -inf elsewhere."""
-    return torch.log_softmax(logits.masked_fill(~mask, -torch.inf), 1)
+    return torch.log_softmax(logits.clamp(-_LARGEST, _LARGEST).masked_fill(~mask, -torch.inf), 1)
 
 
 def sample(log_probabilities: Tensor, uniform: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ def game(config: Config) -> Game:
 
 
 def _shogi_game(section: ShogiConfig, size: int, seed: int) -> Game:
-    from keisei.policy import PlanesEncoder, encode_numbers
+    from keisei.policy import PlanesEncoder, number_encoder
     from keisei.shogi import actions, captures
 
     build_environment = partial(shogi_block, section, size, seed)
@@ -66,7 +66,7 @@ def _shogi_game(section: ShogiConfig, size: int, seed: int) -> Game:
     return Game(
         build_environment=build_environment,
         group=first.groups[0],
-        encoder=partial(PlanesEncoder, write, (9, 9, actions.PLANES)) if packed else lambda: encode_numbers,
+        encoder=partial(PlanesEncoder, write, (9, 9, actions.PLANES)) if packed else number_encoder,
         input_shape=(actions.PLANES, 9, 9),
         policy_cells=PolicyCells(actions.POLICY_PLANES, 81, actions.policy_parts),
         action_values=captures.capture_values,
@@ -76,15 +76,13 @@ def _shogi_game(section: ShogiConfig, size: int, seed: int) -> Game:
 
 
 def _plain_game(build_environment: BuildEnvironment) -> Game:
-    from keisei.policy import encode_numbers
+    from keisei.policy import number_encoder
 
     first = build_environment(0)
     if len(first.groups) != 1:
         raise ConfigError(f"expected a game whose lanes are all alike, found {len(first.groups)} groups of lanes")
     group = first.groups[0]
-    built = Game(
-        build_environment, group, lambda: encode_numbers, group.shape, None, None, tuple(first.seats), first.reasons
-    )
+    built = Game(build_environment, group, number_encoder, group.shape, None, None, tuple(first.seats), first.reasons)
     first.close()
     return built
 

@@ -13,6 +13,7 @@ from keisei.errors import ConfigError
 
 if TYPE_CHECKING:
     from keisei.arena.evaluation import BuildOpponent, MatchEvaluator
+    from keisei.collect.blocks import BlockRules
     from keisei.collect.collector import Collector
     from keisei.collect.frozen import FrozenPool
     from keisei.learning.ppo import PPO
@@ -55,11 +56,25 @@ def collector(config: Config, of: Game) -> Collector:
         blocks=config.environment.copies // config.parallel.block_size,
         steps=config.parallel.rollout_length,
         seed=config.run.seed,
-        choose_frozen=_frozen(config, of),
+        choose_frozen=frozen_pool(config, of),
     )
 
 
-def _frozen(config: Config, of: Game) -> FrozenPool:
+def block_rules(config: Config, of: Game) -> BlockRules:
+    """What playing a run's blocks needs, in whatever process."""
+    from keisei.collect.blocks import BlockRules
+
+    return BlockRules(
+        build_environment=of.build_environment,
+        build_policy=partial(policy, config.network, of, config.run.seed),
+        build_frozen=partial(frozen_pool, config, of),
+        steps=config.parallel.rollout_length,
+        seed=config.run.seed,
+    )
+
+
+def frozen_pool(config: Config, of: Game) -> FrozenPool:
+    """The frozen opponents of a run."""
     from keisei.collect.frozen import FrozenPool
 
     section = config.opponents
@@ -69,7 +84,7 @@ def _frozen(config: Config, of: Game) -> FrozenPool:
     return FrozenPool(policies, section.share, config.run.seed, config.parallel.block_size)
 
 
-def evaluator(config: Config, of: Game, learnt: Policy, run: Path) -> MatchEvaluator:
+def evaluator(config: Config, of: Game, learnt: Policy, run: Path, stop: StopRequest) -> MatchEvaluator:
     """Who plays matches with a run's network."""
     from keisei.arena.evaluation import MatchEvaluator
 
@@ -83,6 +98,7 @@ def evaluator(config: Config, of: Game, learnt: Policy, run: Path) -> MatchEvalu
         play=section.play,
         opening_plies=section.opening_plies,
         seed=config.run.seed,
+        stop=stop,
     )
 
 
@@ -103,7 +119,7 @@ def training(config: Config, run: Path, metrics: Metrics, stop: StopRequest) -> 
         config=as_yaml(config),
         learner=learns,
         collector=collector(config, of),
-        evaluator=evaluator(config, of, learns.policy, run),
+        evaluator=evaluator(config, of, learns.policy, run, stop),
         keeper=CheckpointKeeper(
             run, every=config.run.checkpoint_interval, keep=config.run.keep_checkpoints, alarm=alarm
         ),

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from keisei.collect.collector import BuildEnvironment
-from keisei.collect.loop import Frozen, action_noise, play
+from keisei.collect.loop import Beat, Frozen, action_noise, play, silent
 from keisei.environment import Environment, Int64, UInt8
+from keisei.errors import StateError
 from keisei.policy import Policy
 from keisei.rollout import Rollout
 from keisei.threads import torch_threads
@@ -67,7 +68,7 @@ class BlockPlayer:
             environment.close()
         return state
 
-    def play(self, block: int, iteration: int, start: UInt8, end: UInt8, rollout: Rollout, beat: Beat) -> None:
+    def play(self, block: int, iteration: int, start: UInt8, end: UInt8, rollout: Rollout, beat: Beat = silent) -> None:
         """Play a block on from `start`; fills `end` and the block's share of the rollout. Calls `beat` at each step."""
         environment = self._at(block, start)
         noise = action_noise(self._seed, self._lanes(block), iteration, self._steps)
@@ -94,9 +95,7 @@ class BlockPlayer:
             environment.close()
 
 
-Beat = Callable[[], None]
-"""Called at each step, as a sign of life."""
-
-
-def silent() -> None:
-    """No sign of life."""
+def check_states(expected: UInt8, saved: UInt8) -> None:
+    """Raise StateError where saved states are not of the same blocks."""
+    if saved.shape != expected.shape or saved.dtype != expected.dtype:
+        raise StateError(f"expected block states {list(expected.shape)}, found {saved.dtype} {list(saved.shape)}")

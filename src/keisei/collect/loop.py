@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +24,28 @@ class Frozen:
     seat: Int8  # [B] the seat that it plays
 
 
-def play(environment: Environment, policy: Policy, frozen: Frozen | None, rollout: Rollout, uniform: Float32) -> None:
+Beat = Callable[[], None]
+"""Called at each step, as a sign of life."""
+
+
+def silent() -> None:
+    """No sign of life."""
+
+
+def play(
+    environment: Environment,
+    policy: Policy,
+    frozen: Frozen | None,
+    rollout: Rollout,
+    uniform: Float32,
+    beat: Beat = silent,
+) -> None:
     """Play a block's share of a rollout; `uniform [T, B]` samples the actions. Writes every cell but unused lists'."""
     environment.observe((rollout.observation_at(0),))
     cut_offs: list[tuple[int, int, Array]] = []
     final = np.empty((environment.lanes, *rollout.group.shape), rollout.group.dtype)
     for t in range(len(uniform)):
+        beat()
         rollout.place_lists(t)
         actions = _decide(policy, frozen, rollout, t, uniform[t])
         environment.step((actions,), _step_at(rollout, t, final), (rollout.observation_at(t + 1),))

@@ -42,6 +42,14 @@ class SharedMemory:
             self.descriptor = -1
 
 
+def checksum(*pieces: UInt8) -> int:
+    """One number for the bytes of contiguous pieces; a torn or flipped bit changes it."""
+    whole = xxhash.xxh3_64()
+    for piece in pieces:
+        whole.update(piece.reshape(-1).data)
+    return whole.intdigest()
+
+
 @dataclass(frozen=True)
 class Stamp:
     """What a slab's header says: who wrote what, when, and how much."""
@@ -125,6 +133,4 @@ class Slab:
         return "" if self._checksum(stamp.used) == stamp.checksum else "a wrong checksum"
 
     def _checksum(self, used: int) -> int:
-        whole = xxhash.xxh3_64(self.end)
-        whole.update(self.arrays[:used])
-        return whole.intdigest()
+        return checksum(self.end, self.arrays[:used])
