@@ -98,7 +98,7 @@ bench: setup bench-peers ## measure the speed, side by side with peers
 bench-peers: .venv-peers/stamp ## install the peers that `make bench` measures against
 
 .venv-peers/stamp: benchmarks/peers.txt constraints.txt
-	$(INTERPRETER) -m venv .venv-peers
+	$(INTERPRETER) -m venv --clear .venv-peers
 	.venv-peers/bin/python -m pip --disable-pip-version-check install --quiet $(INDEX) -c constraints.txt -r benchmarks/peers.txt
 	@touch $@
 

@@ -1,7 +1,7 @@
 """How many positions lie so many moves away: 171 positions with counts that several programs agree on.
 
-Counts up to `EVERY_TIME` nodes run always, the larger ones are `long` (the largest, 416 thousand million, takes most of
-an hour). The slow reference of these tests proves itself on the small ones.
+Counts up to `EVERY_TIME` nodes run always, the larger ones are `long` (the largest, 416 thousand million, takes some
+twenty minutes). The slow reference of these tests proves itself on the small ones.
 """
 
 from __future__ import annotations
