@@ -19,7 +19,7 @@ SOURCES = ROOT / "src" / "keisei"
 _ORDER = """
 errors sections config config_reference environment testing shogi gridworld networks policy opponents adapters
 rollout threads checkpoint replay learning collect parallel history words metrics screen view stopping run_folder
-arena train build plot usi web bench cli __main__
+progress failed_batch arena train build plot usi web bench cli __main__
 """
 ORDER = _ORDER.split()
 DOMAINS = ("shogi", "gridworld")

@@ -1,4 +1,4 @@
-"""The training loop. It gets its parts and builds none: collect, learn, publish, evaluate, save, again."""
+"""The training loop. It gets its parts and builds none: collect, learn, publish, save, evaluate, again."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from keisei.checkpoint import JSON, Checkpoint, CheckpointKeeper, Found, restore
+from keisei import failed_batch
+from keisei.checkpoint import JSON, Checkpoint, CheckpointKeeper, Found, latest, restore
 from keisei.collect.collector import Collector
-from keisei.errors import CheckpointError, LearningError
+from keisei.errors import CheckpointError, KeiseiError, LearningError
 from keisei.learning.learner import Learner
 from keisei.metrics import Metrics
-from keisei.rollout import ARRAYS, Rollout
-from keisei.stopping import StopRequest
+from keisei.progress import Progress, part
+from keisei.rollout import Rollout
+from keisei.stopping import Stopped, StopRequest
 
-FAILED = "failed"
-"""Where batches are kept whose update raised an exception."""
+GROUPS = ("published", "optimizer", "environment")
+"""The groups of tensors in a run's checkpoints, beside the weights."""
 
 
 class Evaluator(Protocol):
     """Plays matches with the learner's network."""
 
     def evaluate(self, iteration: int, games: int) -> Mapping[str, float]:
-        """Numbers to record, such as `evaluate/random/score`."""
+        """Numbers to record, such as `evaluate/random/score`. Raises Stopped where the run is asked to stop."""
 
 
 @dataclass(frozen=True)
@@ -42,29 +44,6 @@ class Plan:
     evaluation_interval: int
     evaluation_games: int
     final_games: int
-
-
-@dataclass
-class Progress:
-    """How far the run is. Part of every checkpoint."""
-
-    iteration: int = 0
-    steps: int = 0
-    games: int = 0
-    seconds: float = 0.0
-    version: int = 0  # of the published weights
-    failed_updates: int = 0
-
-    def facts(self) -> dict[str, JSON]:
-        """As a checkpoint keeps it."""
-        return dict(self.__dict__)
-
-    @classmethod
-    def of(cls, facts: Mapping[str, JSON]) -> Progress:
-        """As a checkpoint kept it."""
-        if facts.keys() != cls().facts().keys() or not all(isinstance(value, int | float) for value in facts.values()):
-            raise CheckpointError(f"expected the progress of a run, found {dict(facts)!r:.200}")
-        return cls(**facts)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -85,81 +64,161 @@ class Parts:
 
 @dataclass
 class Training:
-    """One run, from where it stands to its end."""
+    """One run, from where it stands to its end: `restore` where it goes on, then `prepare`, then `run`."""
 
     parts: Parts
     plan: Plan
     progress: Progress = field(default_factory=Progress)
+    pauses_seconds: tuple[float, ...] = (1, 2, 4, 8, 16, 32)  # between tries to write the last checkpoint
 
     def __post_init__(self) -> None:
         self._published = _copied(self.parts.learner.network.state_dict())
+        self._restored: Path | None = None
+        self._earlier_metrics: Mapping[str, JSON] = {}  # files of earlier sessions, with their sizes
+        self._given_up = ""  # why, where the run stops by itself before its end
         self.parts.collector.publish(self.parts.learner.network, self.progress.version)
 
+    @property
+    def saved(self) -> Path | None:
+        """The newest checkpoint that is known to be good."""
+        return self.parts.keeper.statistics.last or self._restored
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.progress.complete(self.plan.total_steps, self.plan.final_games)
+
+    def prepare(self) -> None:
+        """See that checkpoints can be written, and write a new run's first one; raises CheckpointError."""
+        first = self.checkpoint()
+        self.parts.keeper.prepare(first)
+        if self.progress.iteration == 0:
+            self.parts.keeper.finish(0, first)
+        if not first.tensors["environment"]["states"].numel():
+            self._tell("mode", "this game cannot save its state: a resumed run begins new games, and ends with others")
+
     def run(self) -> Path:
-        """Train until the budget is spent or somebody asks to stop; gives the last checkpoint."""
+        """Train until the budget is spent or somebody asks to stop; gives the last checkpoint.
+
+        Raises LearningError where learning cannot go on, with the run saved or back at its last good checkpoint.
+        """
         try:
-            self.parts.keeper.prepare(self.checkpoint())
-            while self.progress.steps < self.plan.total_steps and not self.parts.stop.requested:
+            self._evaluate()  # what was due when the run was asked to stop
+            while not self._ends():
                 self._iterate()
-            if not self.parts.stop.requested and self.plan.final_games:
-                self._record(self.parts.evaluator.evaluate(self.progress.iteration, self.plan.final_games))
-            return self.parts.keeper.finish(self.progress.iteration, self.checkpoint())
+                self._evaluate()
+            last = self._finish()
+        except LearningError as error:
+            raise LearningError(f"{error}; {self._go_back()}") from error
         finally:
             self.parts.collector.close()
             self.parts.keeper.close()
+        if self._given_up:
+            raise LearningError(f"{self._given_up}; the run has stopped with checkpoint {last}")
+        return last
+
+    def _ends(self) -> bool:
+        return self._over() or self.parts.stop.requested or bool(self._given_up)
+
+    def _over(self) -> bool:
+        return self.progress.steps >= self.plan.total_steps
 
     def _iterate(self) -> None:
-        progress, plan = self.progress, self.plan
+        progress = self.progress
         began = time.perf_counter()
         rollout = self.parts.collector.collect(progress.iteration)
         collected = time.perf_counter()
         learnt = self._learn(rollout)
-        done = time.perf_counter()
+        learned = time.perf_counter()
         progress.iteration += 1
         progress.steps += rollout.steps
         progress.games += int(rollout.ended.sum())
-        if progress.iteration % plan.model_sync_interval == 0:
+        if progress.iteration % self.plan.model_sync_interval == 0:
             self._publish()
         numbers = {
             **{f"learn/{name}": value for name, value in learnt.items()},
             **self._collected(rollout, collected - began),
             "time/collect": collected - began,
-            "time/learn": done - collected,
+            "time/learn": learned - collected,
         }
-        if _due(progress.iteration, plan.evaluation_interval) and progress.steps < plan.total_steps:
-            numbers |= self.parts.evaluator.evaluate(progress.iteration, plan.evaluation_games)
         progress.seconds += time.perf_counter() - began
         self._record(numbers)
-        if progress.steps < plan.total_steps and self.parts.keeper.due(progress.iteration):
+        if self._worth_saving():
             self.parts.keeper.save(progress.iteration, self.checkpoint())
 
+    def _worth_saving(self) -> bool:
+        """Whether a checkpoint is due, or the last matches come next, which take a while; the end saves by itself."""
+        if self._over():
+            return self.plan.final_games > 0 and not self.parts.stop.requested
+        return not self._ends() and self.parts.keeper.due(self.progress.iteration)
+
+    # --- learning ----------------------------------------------------------------------------------------------------
+
     def _learn(self, rollout: Rollout) -> Mapping[str, float]:
-        """Learn; a batch whose update raises is kept for a replay and skipped, the first time."""
-        progress = self.progress
-        share = progress.steps / self.plan.total_steps
+        before = self._learner_checkpoint()
         try:
-            return self.parts.learner.learn(rollout, progress.iteration, share)
+            learnt = self.parts.learner.learn(rollout, self.progress.iteration, self._share())
         except LearningError:
             raise
         except Exception as error:
-            progress.failed_updates += 1
-            kept = _keep(self.parts.run / FAILED, progress.iteration, rollout)
-            text = f"the update of iteration {progress.iteration} failed ({error!r}); its batch is kept in {kept}"
-            self.parts.metrics.event(progress.iteration, "alarm", text)
-            if progress.failed_updates > 1:
-                self.parts.keeper.finish(progress.iteration, self.checkpoint())
-                raise LearningError(
-                    f"{text}; it is the second one, so the run has stopped with a checkpoint"
-                ) from error
-            return {"failed_updates": progress.failed_updates}
+            self._skip(rollout, before, error)
+            return {}
+        if not _finite(self.parts.learner.network.state_dict()):
+            raise LearningError(f"the weights are not finite after iteration {self.progress.iteration + 1}")
+        self._count_skipped(int(learnt.get("skipped_updates", 0)))
+        return learnt
+
+    def _share(self) -> float:
+        return self.progress.steps / self.plan.total_steps
+
+    def _skip(self, rollout: Rollout, before: Checkpoint, error: Exception) -> None:
+        """Leave the learner as it was, and keep the batch for a replay; the second time, give the run up."""
+        iteration = self.progress.iteration + 1
+        self._restore_learner(before)
+        text = f"the update of iteration {iteration} failed ({error!r})"
+        try:
+            failed_batch.keep(self.parts.run, iteration, before, rollout, traceback.format_exc())
+            text += f"; see it again with `keisei replay {self.parts.run}`"
+        except CheckpointError as why:
+            text += f"; its batch is lost: {why}"
+        self.progress.failed_updates += 1
+        if self.progress.failed_updates > 1:
+            self._given_up = f"{text}; it is not the first one"
+        else:
+            self._tell("alarm", f"{text}; it is skipped")
+
+    def _count_skipped(self, skipped: int) -> None:
+        more, self.progress.skipped_updates = skipped - self.progress.skipped_updates, skipped
+        if more > 0:
+            self._tell("alarm", f"{more} updates are skipped: loss or gradient not finite ({skipped} in the whole run)")
 
     def _publish(self) -> None:
-        network = self.parts.learner.network
-        if not _finite(network.state_dict()):
-            raise LearningError("the network's weights are not finite")
         self.progress.version = self.progress.iteration
-        self._published = _copied(network.state_dict())
-        self.parts.collector.publish(network, self.progress.version)
+        self._published = _copied(self.parts.learner.network.state_dict())
+        self.parts.collector.publish(self.parts.learner.network, self.progress.version)
+
+    # --- telling -----------------------------------------------------------------------------------------------------
+
+    def _evaluate(self) -> None:
+        """Play the matches that are due now; those that a request to stop leaves undone are played after resuming."""
+        progress, plan = self.progress, self.plan
+        due = plan.evaluation_interval and progress.iteration % plan.evaluation_interval == 0
+        games = plan.final_games if self._over() else plan.evaluation_games if due else 0
+        if not games or self._given_up or progress.evaluated_at == progress.iteration:
+            return
+        began = time.perf_counter()
+        self.parts.keeper.close()  # an opponent may be a checkpoint: none is to be rotated out meanwhile
+        numbers: Mapping[str, float] = {}
+        try:
+            numbers = self.parts.evaluator.evaluate(progress.iteration, games)
+        except Stopped:
+            return
+        except KeiseiError as error:  # an opponent's checkpoint is damaged, the game is none for matches, …
+            self._tell("alarm", f"the evaluation is left out: {error}")
+        progress.evaluated_at = progress.iteration
+        progress.seconds += time.perf_counter() - began
+        if numbers:
+            self._record(numbers)
 
     def _collected(self, rollout: Rollout, seconds: float) -> dict[str, float]:
         counts = np.bincount(rollout.reason.ravel(), minlength=len(self.parts.reasons))
@@ -175,32 +234,32 @@ class Training:
         return numbers | _wins(rollout, self.parts.seats)
 
     def _record(self, numbers: Mapping[str, float]) -> None:
-        progress = self.progress
+        progress, saving = self.progress, self.parts.keeper.statistics
         counts = {
             "steps": progress.steps,
             "total_steps": self.plan.total_steps,
             "games": progress.games,
             "seconds": progress.seconds,
+            "run/failed_updates": progress.failed_updates,
+            "run/failed_saves": saving.failed,
+            "run/skipped_saves": saving.skipped,
         }
         self.parts.metrics.record(progress.iteration, {**counts, **numbers})
+
+    def _tell(self, kind: str, text: str) -> None:
+        self.parts.metrics.event(self.progress.iteration, kind, text)
 
     # --- saving and going back ---------------------------------------------------------------------------------------
 
     def checkpoint(self) -> Checkpoint:
         """Everything the run needs to go on from here."""
         tensors, facts = self.parts.learner.state()
+        states = torch.from_numpy(self.parts.collector.save_state())
+        metrics = {**self._earlier_metrics, **self.parts.metrics.sizes()}
         return Checkpoint(
             weights=self.parts.learner.network.state_dict(),
-            tensors={
-                "published": self._published,
-                "optimizer": tensors,
-                "environment": {"states": torch.from_numpy(self.parts.collector.save_state())},
-            },
-            facts={
-                "progress": self.progress.facts(),
-                "learner": facts,
-                "metrics": self.parts.metrics.sizes(),
-            },
+            tensors={"published": self._published, "optimizer": tensors, "environment": {"states": states}},
+            facts={"progress": self.progress.facts(), "learner": facts, "metrics": metrics},
             config=self.parts.config,
         )
 
@@ -212,21 +271,47 @@ class Training:
         restore(learner.network, checkpoint.tensors["published"])
         self._published = _copied(learner.network.state_dict())
         collector.publish(learner.network, self.progress.version)
-        restore(learner.network, checkpoint.weights)
-        learner.load_state(checkpoint.tensors["optimizer"], part(checkpoint.facts, "learner"))
-        collector.load_state(checkpoint.tensors["environment"]["states"].numpy())
+        self._restore_learner(checkpoint)
+        states = checkpoint.tensors["environment"]["states"].numpy()
+        if states.size:
+            collector.load_state(states)
+        self._earlier_metrics = part(checkpoint.facts, "metrics")
+        self._restored = found.folder
 
+    def _learner_checkpoint(self) -> Checkpoint:
+        """The learner's own part of a checkpoint, in memory of its own."""
+        tensors, facts = self.parts.learner.state()
+        return Checkpoint(
+            weights=_copied(self.parts.learner.network.state_dict()),
+            tensors={"optimizer": _copied(tensors)},
+            facts={"progress": self.progress.facts(), "learner": facts},
+            config=self.parts.config,
+        )
 
-def part(facts: Mapping[str, JSON], name: str) -> Mapping[str, JSON]:
-    """A part of a checkpoint's facts. Raises CheckpointError where it is none."""
-    found = facts.get(name)
-    if not isinstance(found, Mapping):
-        raise CheckpointError(f"the checkpoint's facts have no part '{name}'")
-    return found
+    def _restore_learner(self, checkpoint: Checkpoint) -> None:
+        restore(self.parts.learner.network, checkpoint.weights)
+        self.parts.learner.load_state(checkpoint.tensors["optimizer"], part(checkpoint.facts, "learner"))
 
+    def _go_back(self) -> str:
+        """Go back to the last good checkpoint; gives what to say about it."""
+        self.parts.keeper.close()  # the one that is being written may be it
+        iteration = self.progress.iteration
+        try:
+            found = latest(self.parts.run, GROUPS)
+        except CheckpointError as error:
+            return f"and there is nothing to go back to: {error}"
+        self.restore(found)
+        return f"the run is back at checkpoint {found.folder}, which costs {iteration - found.number} iterations"
 
-def _due(iteration: int, interval: int) -> bool:
-    return interval > 0 and iteration % interval == 0
+    def _finish(self) -> Path:
+        """Write the last checkpoint, in several tries where the disk does not take it."""
+        for pause in self.pauses_seconds:
+            try:
+                return self.parts.keeper.finish(self.progress.iteration, self.checkpoint())
+            except CheckpointError as error:
+                self._tell("alarm", f"{error}; tried again in {pause:g} s")
+                time.sleep(pause)
+        return self.parts.keeper.finish(self.progress.iteration, self.checkpoint())
 
 
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -244,15 +329,6 @@ def _wins(rollout: Rollout, seats: tuple[str, ...]) -> dict[str, float]:
     mover, reward = rollout.seat[:, :-1][rollout.ended], rollout.reward[rollout.ended]
     winner = np.where(reward > 0, mover, 1 - mover)[reward != 0]
     return {f"collect/wins/{name}": int((winner == seat).sum()) for seat, name in enumerate(seats)}
-
-
-def _keep(folder: Path, iteration: int, rollout: Rollout) -> Path:
-    """Write the batch of a failed update, with the traceback of the exception being handled."""
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{iteration:08d}.npz"
-    np.savez(path, **{name: getattr(rollout, name) for name in ARRAYS})
-    path.with_suffix(".txt").write_text(traceback.format_exc(), encoding="utf-8")
-    return path
 
 
 def _resident_bytes() -> float:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from keisei.arena.match import evaluate
 from keisei.arena.player import NetworkOpponent, Play
 from keisei.arena.result import MatchResult
-from keisei.environment import Environment
+from keisei.environment import Array, Environment, Group, Observation
 from keisei.opponents import Opponent
 from keisei.policy import Policy
+from keisei.stopping import StopRequest
 
 BuildOpponent = Callable[[int], Opponent | None]
 """From a seed to an opponent; None where there is none yet."""
@@ -26,9 +27,10 @@ class MatchEvaluator:
     play: Play
     opening_plies: int
     seed: int
+    stop: StopRequest
 
     def evaluate(self, iteration: int, games: int) -> dict[str, float]:
-        """Numbers to record, such as `evaluate/random/score`."""
+        """Numbers to record, such as `evaluate/random/score`. Raises Stopped where the run is asked to stop."""
         numbers: dict[str, float] = {}
         for name, build in self.opponents.items():
             opponent = build(self.seed)
@@ -43,9 +45,22 @@ class MatchEvaluator:
         """One match."""
         environment = self.build_environment()
         try:
-            challenger = NetworkOpponent(self.policy, self.seed + 1, self.play)
             return evaluate(
-                environment, challenger, opponent, games=games, seed=self.seed, opening_plies=self.opening_plies
+                environment,
+                self._challenger(),
+                opponent,
+                games=games,
+                seed=self.seed,
+                opening_plies=self.opening_plies,
             )
         finally:
             environment.close()
+
+    def _challenger(self) -> Opponent:
+        network = NetworkOpponent(self.policy, self.seed + 1, self.play)
+
+        def reply(group: Group, observation: Observation) -> Array:
+            self.stop.check()
+            return network(group, observation)
+
+        return reply

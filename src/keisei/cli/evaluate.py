@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from keisei.cli.output import say, say_json
+from keisei.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    from keisei.arena import MatchResult, Sprt
+
+SCRIPTED = ("random", "greedy")
 
 
 def evaluate(
@@ -21,42 +28,64 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
 ) -> None:
     """Play a match and rate it."""
-    from keisei import arena, build
-    from keisei.arena.player import NetworkOpponent
-    from keisei.config import load_run
-    from keisei.errors import ConfigError
+    from keisei import arena
 
     if play not in ("sample", "greedy"):
         raise ConfigError(f"--play must be sample or greedy, not '{play}'")
+    test = None if sprt is None else arena.Sprt(*sprt)
     folder = checkpoint_folder(challenger)
-    config = load_run(folder / "config.yaml")
-    of = build.game(config)
-    other = against if against in ("random", "greedy") else str(checkpoint_folder(Path(against)))
-    opponent = build.opponent(other, of)(seed)
-    assert opponent is not None
-    result = arena.evaluate(
-        build.match_environment(config),
-        NetworkOpponent(build.checkpoint_policy(folder), seed + 1, "greedy" if play == "greedy" else "sample"),
-        opponent,
-        games=games,
-        seed=seed,
-        opening_plies=config.evaluation.opening_plies,
-        sprt=None if sprt is None else arena.Sprt(*sprt),
-    )
+    other = against if against in SCRIPTED else str(checkpoint_folder(Path(against)))
+    result = _match(folder, other, games, seed, "greedy" if play == "greedy" else "sample", test)
     if as_json:
-        typer.echo(json.dumps({"challenger": str(folder), "against": other, **result.as_dict()}))
+        say_json({"challenger": str(folder), "against": other, **result.as_dict()})
         return
-    typer.echo(f"{folder} against {other}\n{result}")
-    typer.echo("games ended by " + ", ".join(f"{name} {count}" for name, count in result.reasons.items()))
+    say(f"{folder} against {other}\n{result}")
+    say("games ended by " + ", ".join(f"{name} {count}" for name, count in result.reasons.items()))
+
+
+def _match(
+    folder: Path, other: str, games: int, seed: int, play: Literal["sample", "greedy"], sprt: Sprt | None
+) -> MatchResult:
+    from keisei import arena, build
+    from keisei.arena.player import NetworkOpponent
+    from keisei.config import load_run
+
+    config = load_run(folder / "config.yaml")
+    game = build.game(config)
+    if other not in SCRIPTED:
+        against = build.game(load_run(Path(other) / "config.yaml"))
+        if (against.group.shape, against.group.actions) != (game.group.shape, game.group.actions):
+            raise ConfigError(f"{other} plays another game than {folder}")
+    opponent = build.opponent(other, game)(seed)
+    assert opponent is not None
+    environment = build.match_environment(config)
+    try:
+        return arena.evaluate(
+            environment,
+            NetworkOpponent(build.checkpoint_policy(folder), seed + 1, play),
+            opponent,
+            games=games,
+            seed=seed,
+            opening_plies=config.evaluation.opening_plies,
+            sprt=sprt,
+        )
+    finally:
+        environment.close()
 
 
 def checkpoint_folder(path: Path) -> Path:
-    """The checkpoint that a path means: itself, or the newest good one of a run. Raises RunError."""
-    from keisei.checkpoint import latest
-    from keisei.errors import RunError
+    """The checkpoint that a path means: itself, or the newest good one of a run; says which newer ones are refused.
+
+    Raises RunError where there is none, CheckpointError where it is damaged.
+    """
+    from keisei.checkpoint import latest, verify
 
     if (path / "manifest.json").is_file():
+        verify(path)
         return path
-    if (path / "checkpoints").is_dir():
-        return latest(path, groups=()).folder
-    raise RunError(f"there is neither a run nor a checkpoint in {path}")
+    if not (path / "checkpoints").is_dir():
+        raise RunError(f"there is neither a run nor a checkpoint in {path}")
+    found = latest(path, groups=())
+    for refused in found.refused:
+        typer.echo(f"a damaged checkpoint is refused: {refused.reason}", err=True)
+    return found.folder

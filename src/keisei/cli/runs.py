@@ -31,9 +31,9 @@ CURVES = "curves.png"
 CHECKPOINTS = "checkpoints"
 LAST_EVENTS = 5
 SAID = ("run", "state", "checkpoint", "iterations", "steps", "games", "seconds")  # of a summary, by other lines
-STYLES = {"running": "green", "finished": "bold", "stopped": "yellow", "broken": "red"}
+STYLES = {"running": "green", "finished": "bold", "stopped": "yellow", "failed": "red", "broken": "red"}
 
-State = Literal["running", "finished", "stopped", "broken"]
+State = Literal["running", "finished", "stopped", "failed", "broken"]
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 
@@ -113,6 +113,8 @@ def state(run: Path, last: Record | None) -> State:
     if is_running(run):
         return "running"
     said = summary(run)
+    if said.get("state") == "failed":  # maybe after it went back to a checkpoint
+        return "failed"
     newest = said.get("steps") == (last.steps if last else 0)  # not of a session before the one that broke
     if newest and said.get("state") == "finished":
         return "finished"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,17 +13,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from keisei.cli import runs
+from keisei.cli.output import command, say, say_json
+from keisei.errors import KeiseiError, RunError
+
 if TYPE_CHECKING:
+    from keisei.checkpoint import Found
     from keisei.config import Config
     from keisei.metrics import Metrics
+    from keisei.progress import Progress
     from keisei.train import Training
 
 RUNS = Path("runs")
+TRACEBACK = "traceback.txt"
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Single keys, such as learner.learning_rate=1e-4.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="End with one line of JSON.")]
+Summary = dict[str, object]
 
 
 def train(
@@ -35,15 +44,15 @@ def train(
 ) -> None:
     """Train a network as a configuration says."""
     from keisei import run_folder
-    from keisei.config import as_yaml, load_run
+    from keisei.config import load_run
 
     resolved = load_run(config, overrides or [])
-    run = run_dir or RUNS / f"{config.stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    run = run_dir or run_folder.new(RUNS, f"{config.stem}-{time.strftime('%Y%m%d-%H%M%S')}")
     with run_folder.in_use(run):
-        run_folder.create(run, as_yaml(resolved))
+        run_folder.require_new(run)
         with _told(run, resolved, 0) as metrics:
-            metrics.event(0, "start", f"a new run in {run}; Ctrl-C saves and stops")
-            _go(run, resolved, metrics, as_json, resumed=False)
+            summary = _go(run, resolved, metrics, None)
+    _say(run, summary, as_json)
 
 
 def resume(
@@ -55,26 +64,32 @@ def resume(
     from keisei import run_folder
     from keisei.checkpoint import latest
     from keisei.config import load_resumed
-    from keisei.metrics import cut_back
-    from keisei.train import Progress, part
+    from keisei.progress import Progress, part
+    from keisei.train import GROUPS
 
     resolved = load_resumed(run_folder.read_config(run), overrides or [])
     with run_folder.in_use(run):
-        found = latest(run)
-        sizes = {name: int(str(size)) for name, size in part(found.checkpoint.facts, "metrics").items()}
-        missing = cut_back(run, sizes)
+        found = latest(run, GROUPS)
         progress = Progress.of(part(found.checkpoint.facts, "progress"))
-        with _told(run, resolved, progress.steps) as metrics:
-            for refused in found.refused:
-                metrics.event(
-                    progress.iteration, "alarm", f"checkpoint {refused.folder.name} is refused: {refused.reason}"
-                )
-            if found.refused:
-                metrics.event(progress.iteration, "alarm", f"{found.behind} iterations are played again")
-            for sentence in missing:
-                metrics.event(progress.iteration, "alarm", sentence)
-            metrics.event(progress.iteration, "resume", f"on from checkpoint {found.number}, {progress.steps:,} steps")
-            _go(run, resolved, metrics, as_json, resumed=True)
+        if progress.complete(resolved.run.total_steps, resolved.evaluation.final_games):
+            summary = _summary(run, progress, found.folder, "finished")
+            if runs.summary(run).get("state") != "finished":  # it was killed after its last checkpoint
+                run_folder.write_summary(run, summary)
+        else:
+            missing = _cut_back(run, found)
+            with _told(run, resolved, progress.steps) as metrics:
+                for sentence in missing:
+                    metrics.event(progress.iteration, "alarm", sentence)
+                summary = _go(run, resolved, metrics, found)
+    _say(run, summary, as_json)
+
+
+def _cut_back(run: Path, found: Found) -> list[str]:
+    from keisei.metrics import cut_back
+    from keisei.progress import part
+
+    sizes = part(found.checkpoint.facts, "metrics")
+    return cut_back(run, {name: size for name, size in sizes.items() if isinstance(size, int)})
 
 
 @contextmanager
@@ -90,53 +105,111 @@ def _told(run: Path, config: Config, steps: int) -> Iterator[Metrics]:
         yield metrics
 
 
-def _go(run: Path, config: Config, metrics: Metrics, as_json: bool, *, resumed: bool) -> None:
+def _go(run: Path, config: Config, metrics: Metrics, found: Found | None) -> Summary:
+    """Train to the end, or until something stops it; gives the summary, which lies in the run's folder in any case."""
     from keisei import build
-    from keisei.checkpoint import latest
     from keisei.stopping import StopRequest, listening
 
     stop = StopRequest()
-    training = build.training(config, run, metrics, stop)
-    if resumed:
-        training.restore(latest(run))
-    with listening(stop, lambda text: metrics.event(training.progress.iteration, "stop", text)):
-        checkpoint = training.run()
-    metrics.event(training.progress.iteration, "checkpoint", f"{checkpoint}")
-    summary = _summary(run, training, checkpoint, stop.reason)
-    metrics.close()
-    if as_json:
-        typer.echo(json.dumps(summary))
-    else:
-        _say_what_next(run, stop.reason)
+    training: Training | None = None
+
+    def tell(text: str) -> None:
+        metrics.event(training.progress.iteration if training else 0, "stop", text)
+
+    with listening(stop, tell):
+        training = build.training(config, run, metrics, stop)
+        _begin(run, training, metrics, found)
+        try:
+            training.run()
+        except BaseException as error:
+            _failed(run, training, metrics, error)
+            if isinstance(error, SystemExit):  # of somebody's game: its status says nothing about the run
+                raise RunError(f"something in the run has called sys.exit({error.code!r})") from error
+            raise
+        state = "finished" if training.complete else "stopped"
+        summary = _summary(run, training.progress, training.saved, state, stop.reason)
+        _write_summary(run, summary, metrics, training)
+        metrics.event(training.progress.iteration, "checkpoint", str(training.saved))
+    return summary
 
 
-def _summary(run: Path, training: Training, checkpoint: Path, stopped: str) -> dict[str, object]:
-    from keisei.checkpoint import weights_sha256
+def _begin(run: Path, training: Training, metrics: Metrics, found: Found | None) -> None:
+    """Bring the run to where it stands; with its first checkpoint on the disk, it is a run that can be resumed."""
+    from keisei import run_folder
+
+    if found is not None:
+        training.restore(found)
+        training.progress.resumed += 1
+        training.progress.refused_checkpoints += len(found.refused)
+    training.prepare()
+    run_folder.write_config(run, training.parts.config)
+    run_folder.write_summary(run, _summary(run, training.progress, training.saved, "running"))
+    at = training.progress.iteration
+    if found is None:
+        metrics.event(at, "start", f"a new run in {run}; Ctrl-C saves and stops")
+        return
+    for refused in found.refused:
+        metrics.event(at, "alarm", f"a damaged checkpoint is refused: {refused.reason}")
+    if found.refused:
+        metrics.event(at, "alarm", f"the next older one is taken, which costs {found.behind} iterations")
+    metrics.event(at, "resume", f"on from checkpoint {found.folder}, {training.progress.steps:,} steps")
+
+
+# --- how it ended ----------------------------------------------------------------------------------------------------
+
+
+def _failed(run: Path, training: Training, metrics: Metrics, error: BaseException) -> None:
+    """Say what has ended the run, where it can be read afterwards; the error itself goes on to the terminal."""
+    text = str(error) if isinstance(error, KeiseiError) else f"{error!r}, see {TRACEBACK}"
+    metrics.event(training.progress.iteration, "alarm", f"the run has failed: {text}")
+    try:
+        (run / TRACEBACK).write_text(traceback.format_exc(), encoding="utf-8")
+    except OSError as why:
+        metrics.event(training.progress.iteration, "alarm", f"cannot write {run / TRACEBACK}: {why.strerror}")
+    _write_summary(run, _summary(run, training.progress, training.saved, "failed", text), metrics, training)
+
+
+def _write_summary(run: Path, summary: Summary, metrics: Metrics, training: Training) -> None:
+    """Write it; a disk without room for it is no reason to fail."""
     from keisei.run_folder import write_summary
 
-    progress = training.progress
-    summary: dict[str, object] = {
+    counts = training.parts.keeper.statistics
+    try:
+        write_summary(run, {**summary, "failed_saves": counts.failed, "skipped_saves": counts.skipped})
+    except RunError as error:
+        metrics.event(training.progress.iteration, "alarm", str(error))
+
+
+def _summary(run: Path, progress: Progress, checkpoint: Path | None, state: str, reason: str = "") -> Summary:
+    from keisei.checkpoint import weights_sha256
+
+    return {
         "run": str(run),
-        "checkpoint": str(checkpoint),
+        "state": state,
+        **({"reason": reason} if reason else {}),
+        "checkpoint": str(checkpoint or ""),
         "iterations": progress.iteration,
         "steps": progress.steps,
         "games": progress.games,
         "seconds": round(progress.seconds, 3),
-        "weights_sha256": weights_sha256(checkpoint),
+        "weights_sha256": weights_sha256(checkpoint) if checkpoint else "",
+        "skipped_updates": progress.skipped_updates,
+        "failed_updates": progress.failed_updates,
+        "resumed": progress.resumed,
+        "refused_checkpoints": progress.refused_checkpoints,
     }
-    write_summary(
-        run, {**summary, "state": "stopped" if stopped else "finished", "failed_updates": progress.failed_updates}
-    )
-    return summary
 
 
-def _say_what_next(run: Path, stopped: str) -> None:
-    if stopped:
-        typer.echo(f"Stopped by {stopped} and saved. Go on with:  keisei resume {run}")
-        return
-    typer.echo(
-        f"Finished. What next:\n"
-        f"  keisei plot {run}                        learning curves\n"
-        f"  keisei evaluate {run} --against greedy   play matches\n"
-        f"  keisei resume {run} run.total_steps=…    train on"
-    )
+def _say(run: Path, summary: Summary, as_json: bool) -> None:
+    keisei, name = command(), shlex.quote(str(run))
+    if as_json:
+        say_json(summary)
+    elif summary["state"] == "stopped":
+        say(f"Stopped by {summary['reason']} and saved. Go on with:  {keisei} resume {name}")
+    else:
+        say(
+            f"{run} is finished. What next:\n"
+            f"  {keisei} plot {name}                        learning curves\n"
+            f"  {keisei} evaluate {name} --against greedy   play matches\n"
+            f"  {keisei} resume {name} run.total_steps=…    train on"
+        )

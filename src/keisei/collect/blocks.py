@@ -9,8 +9,8 @@ import numpy as np
 
 from keisei.collect.collector import BuildEnvironment
 from keisei.collect.loop import Beat, Frozen, action_noise, play, silent
-from keisei.environment import Environment, Int64, UInt8
-from keisei.errors import StateError
+from keisei.environment import NO_SEAT, Array, Bool, Environment, Int8, Int64, UInt8
+from keisei.errors import ContractError, StateError
 from keisei.policy import Policy
 from keisei.rollout import Rollout
 from keisei.threads import torch_threads
@@ -36,7 +36,7 @@ class BlockRules:
 
 
 class BlockPlayer:
-    """Plays whichever block it is given. Environments without saved states are kept, one for each block it met."""
+    """Plays whichever block it is given. Environments are kept, one for each block that it met."""
 
     def __init__(
         self, build_environment: BuildEnvironment, policy: Policy, choose_frozen: ChooseFrozen, steps: int, seed: int
@@ -47,7 +47,7 @@ class BlockPlayer:
         self._steps = steps
         self._seed = seed
         self._first = build_environment(0)
-        self._kept: dict[int, Environment] = {0: self._first}
+        self._kept: dict[int, Environment] = {}  # each belongs to the lanes of one block
 
     @classmethod
     def of(cls, rules: BlockRules) -> BlockPlayer:
@@ -70,19 +70,43 @@ class BlockPlayer:
 
     def play(self, block: int, iteration: int, start: UInt8, end: UInt8, rollout: Rollout, beat: Beat = silent) -> None:
         """Play a block on from `start`; fills `end` and the block's share of the rollout. Calls `beat` at each step."""
-        environment = self._at(block, start)
-        noise = action_noise(self._seed, self._lanes(block), iteration, self._steps)
-        with torch_threads(1):
-            play(environment, self.policy, self._choose_frozen(block, iteration), rollout, noise, beat)
-        if end.size:
-            environment.save_state(end)
+        begun = 0
+
+        def begin_step() -> None:
+            nonlocal begun
+            begun += 1
+            beat()
+
+        try:
+            environment = self._at(block, start)
+            noise = action_noise(self._seed, self._lanes(block), iteration, self._steps)
+            with torch_threads(1):
+                play(environment, self.policy, self._choose_frozen(block, iteration), rollout, noise, begin_step)
+            check_rollout(rollout, self._first)
+            if end.size:
+                environment.save_state(end)
+        except BaseException as error:
+            if block in self._kept:
+                self._kept.pop(block).close()  # nobody knows where it stands
+            error.add_note(
+                f"in block {block} of iteration {iteration}, seed {self._seed}, step {begun}. The same comes again in "
+                "one process, where a debugger can stop it: with parallel.enabled=false, from the last checkpoint on"
+            )
+            if begun and isinstance(error, Exception):
+                check_rollout(rollout, self._first, begun)  # what was handed out before may say why
+            raise
+
+    def forget(self) -> None:
+        """Let go of all environments; those that cannot save their states begin anew."""
+        for environment in self._kept.values():
+            environment.close()
+        self._kept = {}
 
     def _at(self, block: int, start: UInt8) -> Environment:
-        if start.size:
-            self._first.load_state(start)
-            return self._first
         if block not in self._kept:
             self._kept[block] = self._build_environment(block * self._first.lanes)
+        if start.size:
+            self._kept[block].load_state(start)
         return self._kept[block]
 
     def _lanes(self, block: int) -> Int64:
@@ -91,8 +115,64 @@ class BlockPlayer:
 
     def close(self) -> None:
         """Give the environments back; may be called twice."""
-        for environment in self._kept.values():
-            environment.close()
+        self.forget()
+        self._first.close()
+
+
+def check_rollout(rollout: Rollout, environment: Environment, steps: int | None = None) -> None:
+    """Raise ContractError, naming field and place, where a block's rollout holds what it must not.
+
+    `steps` is how many were begun; those are looked at. The last of them has been seen, but its outcome is not known.
+    """
+    begun = rollout.reward.shape[1] if steps is None else steps
+    done = begun if steps is None else begun - 1
+    seen = begun + 1 if steps is None else begun
+    numbers = {
+        "observation": rollout.observation[:, :seen],
+        "reward": rollout.reward[:, :done],
+        "value": rollout.value[:, :done],
+        "log_probability": rollout.log_probability[:, :done],
+    }
+    if steps is None:
+        numbers |= {"bootstrap": rollout.bootstrap[:, None], "final_value": rollout.final_value}
+    for name, array in numbers.items():
+        if array.dtype.kind == "f":
+            _complain(name, array, ~np.isfinite(array), "a finite number")
+    discount, reason = rollout.discount[:, :done], rollout.reason[:, :done]
+    seat = rollout.seat[:, :seen].view(np.int8)
+    _complain("discount", discount, (discount != 0) & (np.abs(discount) != 1), "-1, 0 or 1")
+    _complain("reason", reason, reason >= len(environment.reasons), f"less than {len(environment.reasons)}")
+    _complain("seat", seat, (seat < NO_SEAT) | (seat >= len(environment.seats)), "a seat of the game")
+    ended, cut_off = rollout.ended[:, :done], rollout.cut_off[:, :done]
+    _complain("cut_off", cut_off, cut_off & ~ended, "only games that ended")
+    _check_legal(rollout, seat)
+
+
+def _check_legal(rollout: Rollout, seat: Int8) -> None:
+    group, seen = rollout.group, seat.shape[1]
+    decides = seat != NO_SEAT
+    if group.legal == "list":
+        offsets = rollout.legal_offsets[:, :seen]
+        counts = np.diff(offsets, axis=-1)
+        _complain(
+            "legal.offsets", counts, (counts < 0) | (counts > group.most_legal), f"0 to {group.most_legal} actions"
+        )
+        actions = rollout.legal_actions[0, : offsets[0, -1, -1]].view(np.uint16)
+        _complain("legal.actions", actions, actions >= group.actions, f"less than {group.actions}")
+    else:
+        mask = rollout.legal_actions[:, :seen].view(np.uint8)
+        if group.legal == "mask":
+            _complain("legal.actions", mask, mask > 1, "0 or 1")
+        counts = np.asarray(mask.any(-1), np.int32)
+    _complain("legal.actions", counts, decides & (counts == 0), "an action for a seat that decides")
+
+
+def _complain(field: str, found: Array, wrong: Bool, expected: str) -> None:
+    """Raise ContractError for the first entry that is wrong; the last three axes of most fields begin with T and B."""
+    if wrong.any():
+        at = tuple(int(index) for index in np.argwhere(wrong)[0])
+        where = f"step {at[1]}, lane {at[2]}" if len(at) > 2 else f"entry {at[-1]}"
+        raise ContractError(f"expected {expected} as {field}, found {found[at]!s} in {where}")
 
 
 def check_states(expected: UInt8, saved: UInt8) -> None:

@@ -73,9 +73,10 @@ class SerialCollector:
         return np.stack([_saved(environment) for environment in self.environments])
 
     def load_state(self, saved: UInt8) -> None:
-        """Go on from saved states."""
+        """Go on from saved states; environments that have none go on as they are."""
         for environment, state in zip(self.environments, saved, strict=True):
-            environment.load_state(state)
+            if environment.state_bytes:
+                environment.load_state(state)
 
     def close(self) -> None:
         """Give everything back; may be called twice."""

@@ -20,7 +20,11 @@ class Learner(Protocol):
     network: Network
 
     def learn(self, rollout: Rollout, iteration: int, progress: float) -> Mapping[str, float]:
-        """Learn from a rollout, `progress` (0..1) into the run; gives numbers to report."""
+        """Learn from a rollout, `progress` (0..1) into the run; gives numbers to report.
+
+        `skipped_updates` among them is how many were not made in the whole run, because they were not finite. Raises
+        LearningError where there are too many of them in a row.
+        """
 
     def state(self) -> tuple[Mapping[str, Tensor], Facts]:
         """All that learning goes on from, beside the network: tensors and facts."""

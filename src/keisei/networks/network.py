@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import torch
 from torch import Tensor, nn
 
@@ -46,23 +48,24 @@ class ConvolutionalPolicy(nn.Module):
     `parts [A, P]` says which cells, as `channel · cells + cell`; -1 where an action has fewer parts.
     """
 
-    parts: Tensor
+    parts: Tensor  # [P, A], as places in a convolution whose channels are last: `cell · channels + channel`
 
     def __init__(self, channels: int, planes: int, cells: int, parts: Tensor) -> None:
         super().__init__()
         self.convolution = nn.Conv2d(channels, planes, 1)
         shrink(self.convolution)
-        nothing = planes * cells  # one more cell, which is always 0
-        self.register_buffer("parts", torch.where(parts < 0, nothing, parts), persistent=False)
+        places = torch.where(parts < 0, -1, parts % cells * planes + parts // cells)
+        self.register_buffer("parts", places.T.contiguous(), persistent=False)
 
     def forward(self, features: Tensor, actions: Tensor | None) -> Tensor:
         """Features `[B, C, H, W]` → logits `[B, L]`."""
-        cells = nn.functional.pad(self.convolution(features).flatten(1), (0, 1))
-        parts = self.parts.expand(len(cells), -1, -1) if actions is None else self.parts[actions]
-        logits = cells.gather(1, parts[:, :, 0])
-        for part in range(1, parts.shape[2]):
-            logits = logits + cells.gather(1, parts[:, :, part])
-        return logits
+        cells = self.convolution(features).permute(0, 2, 3, 1).flatten(1)  # no copy where channels are last
+        return reduce(torch.add, (self._read(cells, places, actions) for places in self.parts))
+
+    def _read(self, cells: Tensor, places: Tensor, actions: Tensor | None) -> Tensor:
+        """One part of each action: cells `[B, H · W · channels]`, places `[A]` → `[B, L]`, 0 where there is none."""
+        chosen = places.expand(len(cells), -1) if actions is None else places[actions]
+        return cells.gather(1, chosen.clamp(min=0)).masked_fill(chosen < 0, 0.0)
 
 
 class ValueHead(nn.Sequential):

@@ -19,8 +19,9 @@ class SqueezeExcite(nn.Module):
 
     def __init__(self, channels: int, reduction: int = 4) -> None:
         super().__init__()
-        self.squeeze = nn.Linear(channels, channels // reduction)
-        self.excite = nn.Linear(channels // reduction, channels)
+        inner = max(1, channels // reduction)
+        self.squeeze = nn.Linear(channels, inner)
+        self.excite = nn.Linear(inner, channels)
 
     def forward(self, features: Tensor) -> Tensor:
         """`[B, C, H, W]` → the same, scaled."""
@@ -59,4 +60,10 @@ class ResidualTower(nn.Sequential):
 
 
 def _normalization(kind: Normalization, channels: int) -> nn.Module:
-    return nn.Identity() if kind == "none" else nn.GroupNorm(max(1, channels // _GROUP_CHANNELS), channels)
+    return nn.Identity() if kind == "none" else nn.GroupNorm(_groups(channels), channels)
+
+
+def _groups(channels: int) -> int:
+    """As many groups of at least so many channels as are all of one size."""
+    most = max(1, channels // _GROUP_CHANNELS)
+    return next(groups for groups in range(most, 0, -1) if channels % groups == 0)

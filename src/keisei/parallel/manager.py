@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
+import itertools
+import os
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -13,15 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-import keisei
 from keisei.collect.blocks import BlockPlayer, BlockRules, check_states
 from keisei.errors import WorkerError
-from keisei.parallel.communication import WorkerCommunicator
-from keisei.parallel.crew import Crew, Lost, Said, Watch
-from keisei.parallel.messages import Done, Failed, Play, Setup, Stale
+from keisei.parallel.communication import resident_bytes
+from keisei.parallel.crew import Crew, Watch
+from keisei.parallel.dispatch import Dispatch
+from keisei.parallel.messages import Play, Setup, code_version
 from keisei.parallel.model_sync import ModelSynchronizer
-from keisei.parallel.shared_memory import SharedMemory, Slab, SlabLayout
-from keisei.rollout import Rollout, RolloutLayout
+from keisei.parallel.shared_memory import SharedMemory
+from keisei.parallel.slabs import Slabs
+from keisei.parallel.worker import HEARTBEATS
+from keisei.rollout import Rollout
 
 OnFailure = Literal["serial", "stop"]
 
@@ -33,48 +36,55 @@ class ParallelSettings:
     blocks: int
     num_workers: int
     model_sync_interval: int = 1
-    buffers: int = 1
+    buffers: int = 1  # how many rollouts stay valid at once
     worker_timeout: float = 30.0
+    start_timeout: float = 120.0  # a worker imports torch and builds a network
     max_restarts: int = 10
     on_failure: OnFailure = "serial"
+    use_shared_memory: bool = True
 
 
 class ParallelManager:
     """A collector whose blocks are played by worker processes."""
 
     def __init__(self, rules: BlockRules, settings: ParallelSettings, say: Callable[[str], None] = print) -> None:
+        """`say` is told what goes wrong, in lines."""
         self.settings = settings
         self._rules = rules
         self._say = say
+        self._code = code_version()
         self._player = BlockPlayer.of(rules)  # plays on when no worker may
-        environment = self._player.environment
-        layout = RolloutLayout(environment.groups[0], rules.steps)
-        self._layout = SlabLayout(layout, environment.copies, environment.state_bytes)
-        self._memory = [SharedMemory(settings.blocks * self._layout.bytes) for _ in range(settings.buffers)]
-        self._rows = [memory.bytes.reshape(settings.blocks, self._layout.bytes) for memory in self._memory]
-        self._slabs = [[self._layout.slab(row) for row in rows] for rows in self._rows]
-        self._rollouts = [self._layout.all_rollouts(rows) for rows in self._rows]
-        self._heartbeats = SharedMemory(8 * (settings.num_workers + 1))
-        weights = self._player.policy.network.state_dict()
-        self._sync = ModelSynchronizer(weights, settings.buffers + 1)
-        self._states = np.stack([self._player.first_state(block) for block in range(settings.blocks)])
-        self._version, self._slot = -1, 0
-        self._iteration = 0
+        self._slabs = Slabs(
+            self._player,
+            rules.steps,
+            blocks=settings.blocks,
+            buffers=settings.buffers,
+            shared=settings.use_shared_memory,
+        )
+        self._sync = ModelSynchronizer(self._player.policy.network.state_dict(), settings.buffers + 1)
+        self._incarnations = itertools.count(1)
+        self._heartbeats = SharedMemory(8 * HEARTBEATS * (settings.num_workers + 1))
         self._crew: Crew | None = None
-        self._failures: dict[int, int] = {}
-        self._degraded = False
+        self._pause = _Pause()
+        self._progress = _Progress()
+        if not self._player.environment.state_bytes:
+            say(
+                "this environment cannot save its states, so each block stays with its worker: "
+                "where a worker dies, and on resume, its games begin anew, and the bits are others"
+            )
 
     # --- as a library ------------------------------------------------------------------------------------------------
 
     def start_workers(self, model: nn.Module) -> None:
         """Start the workers with these weights."""
         self.publish(model.state_dict(), 0)
-        self._started()
+        self._progress.degraded = False
+        self._working_crew()
 
     def collect_experiences(self) -> Rollout:
         """The next rollout; valid until the next call."""
-        rollout = self.collect(self._iteration)
-        self._iteration += 1
+        rollout = self.collect(self._progress.iteration)
+        self._progress.iteration += 1
         return rollout
 
     def sync_model_if_needed(self, model: nn.Module, step: int) -> bool:
@@ -83,6 +93,21 @@ class ParallelManager:
         if due:
             self.publish(model.state_dict(), step + 1)
         return due
+
+    def pause(self) -> None:
+        """Give out no more blocks; those that are being played are finished, and `collect` in other threads waits."""
+        self._pause.begin()
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        self._pause.end()
+
+    def reset(self) -> None:
+        """Let all games begin anew, as at the very start, from iteration 0."""
+        self._slabs.reset(self._player)
+        self._player.forget()
+        self._progress.iteration = 0
+        self._progress.epoch += 1
 
     def stop_workers(self) -> None:
         """End the workers; they can be started again."""
@@ -100,128 +125,85 @@ class ParallelManager:
 
     def publish(self, weights: Mapping[str, Tensor], version: int) -> None:
         """From now on act with these weights."""
-        self._slot = self._sync.publish(weights, version)
-        self._version = version
-        self._weights = weights
+        self._progress.slot = self._sync.publish(weights, version)
 
     def collect(self, iteration: int) -> Rollout:
-        """Play every block on; the rollout is valid for as many calls as there are buffers."""
+        """Play every block on; the rollout is valid for as many calls as there are buffers.
+
+        Raises WorkerError where a block fails twice, and where the budget is spent and the run is to stop; then the
+        states are those before the call.
+        """
+        if self._sync.version < 0:
+            raise WorkerError("expected weights before experience: call start_workers(model) or publish()")
+        self._pause.check()
         buffer = iteration % self.settings.buffers
-        slabs = self._slabs[buffer]
-        for slab, state in zip(slabs, self._states, strict=True):
-            slab.start[:] = state
-        self._failures = {}
-        self._play_all(iteration, buffer)
-        for slab, state in zip(slabs, self._states, strict=True):
-            state[:] = slab.end
-        return self._rollouts[buffer]
+        self._slabs.begin(buffer)
+        try:
+            missing = set(range(self.settings.blocks))
+            if not self._progress.degraded:
+                missing = self._play_by_workers(iteration, buffer)
+            self._play_here(iteration, buffer, missing)
+        except BaseException:
+            self.stop_workers()  # nobody may still write what the next call reads
+            raise
+        self._progress.collected_version = self._sync.version
+        return self._slabs.commit(buffer)
 
-    def _play_all(self, iteration: int, buffer: int) -> None:
-        crew = None if self._degraded else self._started()
-        waiting = deque(range(self.settings.blocks))
-        missing = set(waiting)
-        while missing and crew is not None:
-            for worker in crew.workers:
-                if worker.ready and worker.order is None and (block := self._next(waiting, worker)) is not None:
-                    worker.give(Play(block, iteration, self._version, self._slot, buffer))
-            for event in crew.listen():
-                block = self._block_of(event)
-                if self._is_played(event, crew):
-                    missing.discard(block)
-                elif block in missing:
-                    waiting.appendleft(block)
-            if self._degraded:
-                crew = None
-        for block in sorted(missing):
-            self._play_here(block, iteration, self._slabs[buffer][block])
+    def _play_by_workers(self, iteration: int, buffer: int) -> set[int]:
+        """Let workers play all blocks; gives those that are missing when no worker is left."""
+        crew = self._working_crew()
+        order = Play(-1, iteration, self._sync.version, self._progress.slot, buffer, self._progress.epoch)
+        dispatch = Dispatch(
+            crew,
+            self._slabs.slabs[buffer],
+            order,
+            shared=self.settings.use_shared_memory,
+            publish_again=self._sync.publish_again,
+            say=self._say,
+        )
+        while dispatch.missing and not crew.spent:
+            dispatch.step(give=not self._pause.is_on)
+            self._progress.finished = self.settings.blocks - len(dispatch.missing)
+        self._progress.finished = 0
+        if dispatch.missing:
+            self._degrade(crew)
+        return dispatch.missing
 
-    def _next(self, waiting: deque[int], worker: WorkerCommunicator) -> int | None:
-        """The next block for a worker; without saved states a block stays with its worker."""
-        if self._states.size:
-            return waiting.popleft() if waiting else None
-        own = [block for block in waiting if block % self.settings.num_workers == worker.setup.number]
-        if own:
-            waiting.remove(own[0])
-        return own[0] if own else None
-
-    def _block_of(self, event: Said | Lost) -> int:
-        return event.worker.order.block if event.worker.order else -1
-
-    def _is_played(self, event: Said | Lost, crew: Crew) -> bool:
-        """See to an event; whether the block that it is about is played, and whole."""
-        worker = event.worker
-        order, worker.order = worker.order, None
-        if isinstance(event, Lost):
-            self._replace(event, order, crew)
-        elif order is not None and isinstance(event.answer, Done):
-            return self._accept(worker, order, event.answer, crew)
-        elif order is not None and isinstance(event.answer, Stale):
-            self._say(
-                f"{worker.name} refused block {order.block}: {event.answer.reason}; the weights are published again"
-            )
-            self._slot = self._sync.publish(self._weights, self._version)
-        elif isinstance(event.answer, Failed):
-            self._count_failure(worker, event.answer)
-        return False
-
-    def _accept(self, worker: WorkerCommunicator, order: Play, done: Done, crew: Crew) -> bool:
-        """Count a block that is whole; a worker that handed out anything else is replaced."""
-        slab = self._slabs[order.buffer][order.block]
-        complaint = slab.complaint(worker.setup.incarnation, order.iteration, order.version)
-        if complaint or (done.block, done.iteration) != (order.block, order.iteration):
-            crew.workers.remove(worker)
-            how = f"handed out {complaint or f'block {done.block} of iteration {done.iteration}'}; {worker.end()}"
-            self._replace(Lost(worker, how), order, crew)
-            return False
-        played = slab.rollout
-        worker.count(done.seconds, played.steps, int(played.ended.sum()), float(played.reward.sum()))
-        return True
-
-    def _replace(self, lost: Lost, order: Play | None, crew: Crew) -> None:
-        at = f", block {order.block}, iteration {order.iteration}" if order else ""
-        replacement = crew.replace()
-        if replacement is not None:
-            self._say(
-                f"{lost.worker.name}{at}: {lost.how}; {replacement.name} takes its place, restart {crew.restarts}"
-            )
-            return
-        text = f"{lost.worker.name}{at}: {lost.how}; the budget of {self.settings.max_restarts} restarts is spent"
+    def _degrade(self, crew: Crew) -> None:
+        text = f"the budget of {self.settings.max_restarts} restarts is spent, or no worker can be started"
         if self.settings.on_failure == "stop":
             raise WorkerError(text)
-        self._say(f"{text}: from here on the blocks are played in the learner's process")
-        self._degraded = True
+        self._say(f"{text}: FROM HERE ON BLOCKS ARE PLAYED IN THE LEARNER'S PROCESS")
+        self._progress.degraded = True
+        self._progress.restarts += crew.restarts
+        self.stop_workers()
 
-    def _count_failure(self, worker: WorkerCommunicator, failed: Failed) -> None:
-        self._failures[failed.block] = self._failures.get(failed.block, 0) + 1
-        text = f"{worker.name} failed at step {failed.step} of block {failed.block}: {failed.traceback.strip()}"
-        if self._failures[failed.block] > 1:
-            raise WorkerError(f"block {failed.block} of iteration {failed.iteration} failed twice; {text}")
-        self._say(f"{text}\nthe block is played again")
-
-    def _play_here(self, block: int, iteration: int, slab: Slab) -> None:
-        if self._degraded:
-            self._player.policy.network.load_state_dict(dict(self._weights))
-        self._player.play(block, iteration, slab.start, slab.end, slab.rollout)
+    def _play_here(self, iteration: int, buffer: int, blocks: set[int]) -> None:
+        if blocks:
+            self._player.policy.network.load_state_dict(self._sync.published())
+        for block in sorted(blocks):
+            slab = self._slabs.slabs[buffer][block]
+            self._player.play(block, iteration, slab.start, slab.end, slab.rollout)
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 
-    def _started(self) -> Crew:
+    def _working_crew(self) -> Crew:
         if self._crew is None:
-            watch = Watch(self.settings.worker_timeout, self.settings.max_restarts)
-            beats = self._heartbeats.bytes.view(np.uint64)
+            watch = Watch(self.settings.worker_timeout, self.settings.max_restarts, self.settings.start_timeout)
+            beats = self._heartbeats.bytes.view(np.uint64).reshape(-1, HEARTBEATS)
             self._crew = Crew(self.settings.num_workers, self._setup, beats, watch, self._say)
             self._crew.start()
         return self._crew
 
-    def _setup(self, number: int, incarnation: int) -> Setup:
+    def _setup(self, number: int) -> Setup:
         return Setup(
-            incarnation=incarnation,
+            incarnation=next(self._incarnations),
             number=number,
-            code=keisei.__version__,
+            code=self._code,
             rules=self._rules,
             blocks=self.settings.blocks,
-            slab_descriptors=tuple(memory.descriptor for memory in self._memory),
-            slab_bytes=self._layout.bytes,
+            slab_descriptors=self._slabs.descriptors,
+            slab_bytes=self._slabs.layout.bytes,
             weights_descriptor=self._sync.memory.descriptor,
             weights_bytes=self._sync.memory.size,
             slot_bytes=self._sync.layout.bytes,
@@ -231,24 +213,28 @@ class ParallelManager:
 
     def state(self) -> Mapping[str, Tensor]:
         """The states of all blocks, as they will go on."""
-        return {"states": torch.from_numpy(self._states.copy())}
+        return {"states": torch.from_numpy(self._slabs.states.copy())}
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
         """Go on from saved states."""
-        check_states(self._states, saved["states"].numpy())
-        self._states[:] = saved["states"].numpy()
+        check_states(self._slabs.states, saved["states"].numpy())
+        self._slabs.states[:] = saved["states"].numpy()
 
     def statistics(self) -> dict[str, float]:
         """Numbers about workers, restarts and weights, to record."""
-        sync = self._sync.statistics
+        sync, progress, crew = self._sync.statistics, self._progress, self._crew
         numbers: dict[str, float] = {
-            "parallel/restarts": self._crew.restarts if self._crew else 0,
+            "parallel/restarts": progress.restarts + (crew.restarts if crew else 0),
+            "parallel/degraded": float(progress.degraded),
+            "parallel/queue_depth": progress.finished,
             "parallel/syncs": sync.count,
             "parallel/sync_bytes": sync.bytes,
             "parallel/sync_ms": 1e3 * sync.seconds / max(1, sync.count),
+            "parallel/version_lag": max(0, self._sync.version - progress.collected_version),
         }
-        for worker in self._crew.workers if self._crew else ():
-            numbers |= worker.numbers(time.monotonic())
+        if crew is not None:
+            numbers |= crew.numbers()
+        numbers["memory/all"] = resident_bytes(os.getpid()) + (crew.resident_bytes() if crew else 0)
         return numbers
 
     def close(self) -> None:
@@ -256,5 +242,40 @@ class ParallelManager:
         self.stop_workers()
         self._player.close()
         self._sync.close()
-        for memory in (*self._memory, self._heartbeats):
-            memory.close()
+        self._slabs.close()
+        self._heartbeats.close()
+
+
+@dataclass
+class _Progress:
+    """Where a manager stands."""
+
+    iteration: int = 0  # of `collect_experiences`
+    slot: int = 0  # of the published weights
+    collected_version: int = 0
+    epoch: int = 0
+    finished: int = 0  # blocks of this iteration that are whole, and wait for the others
+    restarts: int = 0  # of earlier crews
+    degraded: bool = False
+
+
+class _Pause:
+    """Whether blocks may be given out, and who said that they may not."""
+
+    def __init__(self) -> None:
+        self._paused_by: int | None = None
+
+    def begin(self) -> None:
+        self._paused_by = threading.get_ident()
+
+    def end(self) -> None:
+        self._paused_by = None
+
+    @property
+    def is_on(self) -> bool:
+        return self._paused_by is not None
+
+    def check(self) -> None:
+        """Raise WorkerError where the thread that paused would wait for itself."""
+        if self._paused_by == threading.get_ident():
+            raise WorkerError("experience is paused by the thread that now asks for it: call resume() first")

@@ -1,9 +1,13 @@
-"""What the manager and a worker say to each other over their pipe. All of it is small; what is large lies in slabs."""
+"""What the manager and a worker say to each other over their line. What is large lies in slabs, not here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+import xxhash
+
+import keisei
 from keisei.collect.blocks import BlockRules
 
 
@@ -12,11 +16,11 @@ class Setup:
     """The first thing a worker is told. Descriptors are of shared memory that it inherited."""
 
     incarnation: int
-    number: int
+    number: int  # of its heartbeats
     code: str  # the version of the package: a worker of another one must not play
     rules: BlockRules
     blocks: int
-    slab_descriptors: tuple[int, ...]  # one per buffer, [blocks · slab bytes]
+    slab_descriptors: tuple[int, ...]  # one per buffer, [blocks · slab bytes]; none where rollouts go over the line
     slab_bytes: int
     weights_descriptor: int
     weights_bytes: int
@@ -35,6 +39,13 @@ class Ready:
 
 
 @dataclass(frozen=True)
+class Refused:
+    """A worker could not be set up."""
+
+    traceback: str
+
+
+@dataclass(frozen=True)
 class Play:
     """Play a block's share of a rollout with a version of the weights."""
 
@@ -43,6 +54,8 @@ class Play:
     version: int
     slot: int  # of the weights
     buffer: int  # of the slabs
+    epoch: int = 0  # environments that cannot save their states begin anew with each
+    start: bytes = b""  # the block's state, where slabs are not shared
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,7 @@ class Done:
     block: int
     iteration: int
     seconds: float
+    slab: bytes = b""  # what is in it, where slabs are not shared
 
 
 @dataclass(frozen=True)
@@ -71,3 +85,15 @@ class Failed:
     iteration: int
     step: int
     traceback: str
+
+
+Answer = Done | Stale | Failed
+
+
+def code_version() -> str:
+    """The package's version and a hash of its files, as they lie on the disk now."""
+    folder = Path(keisei.__file__).parent
+    whole = xxhash.xxh3_64()
+    for file in sorted(folder.rglob("*.py")):
+        whole.update(file.read_bytes())
+    return f"{keisei.__version__} ({whole.hexdigest()})"

@@ -19,6 +19,8 @@ from keisei.errors import WorkerError
 from keisei.parallel.shared_memory import SharedMemory, checksum
 
 _HEADER_BYTES = 64
+_WHOLE = 16
+"""The byte of the header that is written last; before it lie the version and the checksum."""
 _ALIGNMENT = 64
 
 
@@ -60,31 +62,46 @@ class SyncStatistics:
 
 
 class ModelSynchronizer:
-    """Publishes weights into slots of shared memory; a slot is used again when no block of its version is out."""
+    """Publishes weights into slots of shared memory; a slot is used again when no block of its version is out.
+
+    What was published is kept in memory of its own, which no worker can reach.
+    """
 
     def __init__(self, weights: Mapping[str, Tensor], slots: int) -> None:
         self.layout = WeightsLayout(weights)
-        self.slots = slots
         self.memory = SharedMemory(slots * self.layout.bytes)
         self.statistics = SyncStatistics()
+        self.version = -1
+        self._slots = slots
         self._next = 0
+        self._published: UInt8 = np.zeros(self.layout.bytes, np.uint8)
 
     def publish(self, weights: Mapping[str, Tensor], version: int) -> int:
-        """Write weights into the next slot, and their version last; gives the slot."""
+        """Make these the weights that are published; gives the slot where they lie."""
         began = time.perf_counter()
-        slot, self._next = self._next, (self._next + 1) % self.slots
-        memory = slot_of(self.memory, self.layout, slot)
-        header = memory[:_HEADER_BYTES].view(np.uint64)
-        header[0] = 0
-        for name, target in self.layout.tensors(memory).items():
+        for name, target in self.layout.tensors(self._published).items():
             target.copy_(weights[name])
-        header[1] = checksum(memory[_HEADER_BYTES:])
-        header[2] = version
-        header[0] = 1  # whole
+        self._published[:_HEADER_BYTES].view(np.uint64)[:2] = version, checksum(self._published[_HEADER_BYTES:])
+        self.version = version
+        slot = self.publish_again()
         self.statistics.count += 1
         self.statistics.bytes += self.layout.bytes
         self.statistics.seconds += time.perf_counter() - began
         return slot
+
+    def publish_again(self) -> int:
+        """Write what is published into the next slot, and its header last; gives the slot."""
+        slot, self._next = self._next, (self._next + 1) % self._slots
+        memory = slot_of(self.memory, self.layout, slot)
+        memory[:_HEADER_BYTES] = 0
+        memory[_HEADER_BYTES:] = self._published[_HEADER_BYTES:]
+        memory[:_HEADER_BYTES] = self._published[:_HEADER_BYTES]
+        memory[_WHOLE] = 1
+        return slot
+
+    def published(self) -> dict[str, Tensor]:
+        """The weights that are published; valid until others are."""
+        return self.layout.tensors(self._published)
 
     def close(self) -> None:
         """Give the memory back."""
@@ -99,23 +116,29 @@ class WeightsReader:
         self._layout = WeightsLayout(self._targets)
         self._memory = memory
         self._copy: UInt8 = np.zeros(self._layout.bytes, np.uint8)
-        self.version = -1
+        self._applied = b""  # the header of the weights that the network has
 
     def apply(self, slot: int, version: int) -> None:
         """Make the network that version. Raises WorkerError, and changes nothing, where the slot holds another."""
-        if version == self.version:
+        memory = slot_of(self._memory, self._layout, slot)
+        if memory[:_HEADER_BYTES].tobytes() == self._applied and _version(self._applied) == version:
             return
-        self._copy[:] = slot_of(self._memory, self._layout, slot)  # what is verified is what is used
-        whole, expected, found = (int(number) for number in self._copy[:24].view(np.uint64))
-        if not whole or found != version:
-            raise WorkerError(f"slot {slot} holds weights version {found if whole else 'none'} instead of {version}")
-        if checksum(self._copy[_HEADER_BYTES:]) != expected:
+        self._copy[:] = memory  # what is verified is what is used
+        header = self._copy[:_HEADER_BYTES]
+        if header[_WHOLE] != 1 or _version(header) != version:
+            found = _version(header) if header[_WHOLE] == 1 else "none"
+            raise WorkerError(f"slot {slot} holds weights version {found} instead of {version}")
+        if checksum(self._copy[_HEADER_BYTES:]) != int(header.view(np.uint64)[1]):
             raise WorkerError(f"the weights of version {version} in slot {slot} have a wrong checksum")
-        self.version = -1
+        self._applied = b""
         with torch.no_grad():
             for name, tensor in self._layout.tensors(self._copy).items():
                 self._targets[name].copy_(tensor)
-        self.version = version
+        self._applied = header.tobytes()
+
+
+def _version(header: bytes | UInt8) -> int:
+    return int(np.frombuffer(header, np.uint64, 1)[0])
 
 
 def slot_of(memory: SharedMemory, layout: WeightsLayout, slot: int) -> UInt8:

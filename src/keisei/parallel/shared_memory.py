@@ -1,4 +1,4 @@
-"""Anonymous shared memory, and what lies in it: the slabs of blocks, the weights, the heartbeats.
+"""Anonymous shared memory, and what lies in the slab of a block.
 
 Nothing has a name in the file system, so nothing can be left behind. Each piece has one writer at a time; a header with
 a checksum is written last, and what does not fit its header is never used.
@@ -20,19 +20,22 @@ from keisei.rollout import Rollout, RolloutLayout
 UInt64 = npt.NDArray[np.uint64]
 
 _HEADER_BYTES = 64
+_READ_AND_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+READ_ONLY = mmap.PROT_READ
 
 
 class SharedMemory:
     """A piece of memory that a child process can be handed by its file descriptor."""
 
-    def __init__(self, size: int, descriptor: int | None = None) -> None:
+    def __init__(self, size: int, descriptor: int | None = None, *, protection: int = _READ_AND_WRITE) -> None:
         """New memory, or, with a descriptor, memory that another process made; owns the descriptor."""
         self.size = size
-        if descriptor is None:
-            descriptor = os.memfd_create("keisei", os.MFD_CLOEXEC)
-            os.ftruncate(descriptor, size)
-        self.descriptor = descriptor
-        self._map = mmap.mmap(descriptor, size)
+        self.descriptor = _new_memory(size) if descriptor is None else descriptor
+        try:
+            self._map = mmap.mmap(self.descriptor, size, prot=protection)
+        except OSError:
+            self.close()
+            raise
         self.bytes: UInt8 = np.frombuffer(self._map, np.uint8)
 
     def close(self) -> None:
@@ -40,6 +43,16 @@ class SharedMemory:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
+
+
+def _new_memory(size: int) -> int:
+    descriptor = os.memfd_create("keisei", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(descriptor, size)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def checksum(*pieces: UInt8) -> int:
@@ -113,6 +126,20 @@ class Slab:
         used = self.rollout.used_bytes
         self.header[4] = self._checksum(used)
         self.header[:4] = incarnation, iteration, version, used
+
+    def packed(self) -> bytes:
+        """All that whoever played the block has written, to be sent."""
+        return b"".join(piece.tobytes() for piece in (self.header, self.end, self.arrays[: self.rollout.used_bytes]))
+
+    def unpack(self, packed: bytes) -> None:
+        """Write what was sent; where it cannot be, the slab is left without a header that holds."""
+        self.header[:] = 0
+        start = self.header.nbytes + self.end.size
+        if start <= len(packed) <= start + len(self.arrays):
+            found = np.frombuffer(packed, np.uint8)
+            self.end.reshape(-1)[:] = found[self.header.nbytes : start]
+            self.arrays[: len(packed) - start] = found[start:]
+            self.header[:] = found[: self.header.nbytes].view(np.uint64)
 
     def stamp(self) -> Stamp:
         """What the header says, be it true or not."""

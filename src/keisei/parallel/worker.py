@@ -1,104 +1,103 @@
-"""A worker process: plays the blocks it is told to, and nothing else. `python -m keisei.parallel.worker DESCRIPTOR`."""
+"""A worker process: plays the blocks it is told to, and nothing else. Where it begins is said in `entry.py`."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import os
-import signal
-import sys
 import time
 import traceback
-from multiprocessing.connection import Connection
 
 import numpy as np
 
-import keisei
 from keisei.collect.blocks import BlockPlayer
+from keisei.environment import UInt8
 from keisei.errors import WorkerError
-from keisei.parallel.messages import Done, Failed, Play, Ready, Setup, Stale
+from keisei.parallel.line import WorkerLine
+from keisei.parallel.messages import Done, Failed, Play, Ready, Refused, Setup, Stale, code_version
 from keisei.parallel.model_sync import WeightsLayout, WeightsReader
-from keisei.parallel.shared_memory import SharedMemory, SlabLayout
+from keisei.parallel.shared_memory import READ_ONLY, SharedMemory, Slab, SlabLayout
 from keisei.rollout import RolloutLayout
 
-_PR_SET_PDEATHSIG = 1
+HEARTBEATS = 8
+"""Numbers of a worker's heartbeat: how often it has beaten, and the step of the block at which it is."""
 
 
 class SelfPlayWorker:
-    """Plays blocks from shared memory into shared memory."""
+    """Plays blocks from slabs into slabs."""
 
-    def __init__(self, setup: Setup, pipe: Connection) -> None:
+    def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._pipe = pipe
         self._player = BlockPlayer.of(setup.rules)
         environment = self._player.environment
         rollout = RolloutLayout(environment.groups[0], setup.rules.steps)
         self._layout = SlabLayout(rollout, environment.copies, environment.state_bytes)
-        self._slabs = [self._attach_slabs(descriptor) for descriptor in setup.slab_descriptors]
-        weights = SharedMemory(setup.weights_bytes, setup.weights_descriptor)
+        shared = [self._attach(descriptor) for descriptor in setup.slab_descriptors]
+        self._slabs = shared or [np.zeros((1, self._layout.bytes), np.uint8)]
+        weights = SharedMemory(setup.weights_bytes, setup.weights_descriptor, protection=READ_ONLY)
         self._weights = WeightsReader(self._player.policy.network, weights)
         heartbeats = SharedMemory(setup.heartbeat_bytes, setup.heartbeat_descriptor)
-        self._heartbeat = heartbeats.bytes.view(np.uint64)[setup.number : setup.number + 1]
-        self._step = 0
+        self._heartbeat = heartbeats.bytes.view(np.uint64).reshape(-1, HEARTBEATS)[setup.number]
+        self._epoch = 0
 
-    def _attach_slabs(self, descriptor: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    def _attach(self, descriptor: int) -> UInt8:
         memory = SharedMemory(self._setup.blocks * self._setup.slab_bytes, descriptor)
         return memory.bytes.reshape(self._setup.blocks, self._setup.slab_bytes)
 
     def ready(self) -> Ready:
         """What this worker would use, for the manager to compare."""
         network = self._player.policy.network
-        return Ready(keisei.__version__, self._layout.bytes, WeightsLayout(network.state_dict()).bytes)
+        return Ready(code_version(), self._layout.bytes, WeightsLayout(network.state_dict()).bytes)
 
-    def serve(self) -> None:
-        """Play what comes until the pipe ends."""
-        while True:
-            try:
-                order = self._pipe.recv()
-            except (EOFError, OSError):
-                return
-            self._pipe.send(self._play(order))
-
-    def _play(self, order: Play) -> Done | Stale | Failed:
+    def play(self, order: Play) -> Done | Stale | Failed:
+        """Play a block into its slab, whose header is written last."""
         began = time.perf_counter()
-        self._step = 0
+        self._heartbeat[1] = 0
         try:
             self._weights.apply(order.slot, order.version)
         except WorkerError as error:
             return Stale(order.block, order.iteration, str(error))
-        slab = self._layout.slab(self._slabs[order.buffer][order.block])
+        slab = self._slab(order)
         try:
             self._player.play(order.block, order.iteration, slab.start, slab.end, slab.rollout, self._beat)
-        except Exception:
-            return Failed(order.block, order.iteration, self._step, traceback.format_exc())
+        except BaseException:  # also an environment's own sys.exit()
+            return Failed(order.block, order.iteration, int(self._heartbeat[1]), traceback.format_exc())
         slab.seal(self._setup.incarnation, order.iteration, order.version)
-        return Done(order.block, order.iteration, time.perf_counter() - began)
+        sent = b"" if self._setup.slab_descriptors else slab.packed()
+        return Done(order.block, order.iteration, time.perf_counter() - began, sent)
+
+    def _slab(self, order: Play) -> Slab:
+        if order.epoch != self._epoch:
+            self._epoch = order.epoch
+            self._player.forget()
+        if self._setup.slab_descriptors:
+            return self._layout.slab(self._slabs[order.buffer][order.block])
+        slab = self._layout.slab(self._slabs[0][0])
+        slab.start.reshape(-1)[:] = np.frombuffer(order.start, np.uint8)
+        return slab
 
     def _beat(self) -> None:
-        self._step += 1
+        self._heartbeat[1] += 1
         self._heartbeat[0] += 1
 
 
-def _die_with_parent(parent: int) -> None:
-    """Ask the kernel for SIGKILL when the thread that started this process ends; it may have ended already."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+def serve(line: WorkerLine) -> None:
+    """Play what a manager orders until the line ends."""
+    with contextlib.suppress(EOFError, OSError):
+        worker = _set_up(line)
+        while worker is not None:
+            order = line.receive()
+            assert isinstance(order, Play)
+            line.send(worker.play(order))
 
 
-def main() -> None:
-    """Serve the manager at the other end of the pipe whose descriptor is the first argument."""
-    descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
-    _die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the learner decides
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    pipe = Connection(descriptor)
-    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
-        setup: Setup = pipe.recv()
-        worker = SelfPlayWorker(setup, pipe)
-        pipe.send(worker.ready())
-        worker.serve()
-
-
-if __name__ == "__main__":
-    main()
+def _set_up(line: WorkerLine) -> SelfPlayWorker | None:
+    try:
+        setup = line.receive()
+        assert isinstance(setup, Setup)
+        worker = SelfPlayWorker(setup)
+        line.send(worker.ready())
+    except EOFError:
+        return None
+    except BaseException:  # whatever it is, it goes home
+        line.send(Refused(traceback.format_exc()))
+        return None
+    return worker

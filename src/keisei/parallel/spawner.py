@@ -1,0 +1,51 @@
+"""Starts worker processes from a thread that lives as long as they may: a worker dies with the thread that made it."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+from keisei.parallel.entry import COMMAND
+
+_Job = tuple[Sequence[int], "Future[subprocess.Popen[bytes]]"]
+
+
+class Spawner:
+    """A thread that starts processes."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="spawner", daemon=True)
+        self._thread.start()
+
+    def start(self, line: int, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
+        """A fresh worker process with the descriptor of its end of a line, and others that it inherits."""
+        started: Future[subprocess.Popen[bytes]] = Future()
+        self._jobs.put(((line, *descriptors), started))
+        return started.result()
+
+    def _work(self) -> None:
+        # What is started inherits this, so that Ctrl-C ends no worker before it can say that it does not care.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        while (job := self._jobs.get()) is not None:
+            inherited, started = job
+            try:
+                started.set_result(_start(inherited))
+            except BaseException as error:  # goes home with the result
+                started.set_exception(error)
+
+    def close(self) -> None:
+        """End the thread, when no worker is left; may be called twice."""
+        self._jobs.put(None)
+        self._thread.join()
+
+
+def _start(inherited: Sequence[int]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", COMMAND, str(inherited[0]), str(os.getpid()), *sys.path]
+    return subprocess.Popen(command, pass_fds=inherited, stdin=subprocess.DEVNULL)

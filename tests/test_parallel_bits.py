@@ -1,0 +1,108 @@
+"""The same bits whoever plays the blocks: serially, in 1, 2 and 4 processes, killed, stopped, or over the line."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from keisei.errors import WorkerError
+from keisei.parallel.manager import ParallelManager
+from workers import GameName, Log, collected, managed, network, process_ids, rules, serially
+
+ITERATIONS = 6
+
+
+@pytest.mark.parametrize("name", ["tic-tac-toe", "connect four"])
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_workers_live_the_same_as_a_plain_loop(name: GameName, workers: int) -> None:
+    with managed(rules(name), workers) as manager:
+        assert collected(manager, name, ITERATIONS) == serially(name, ITERATIONS)
+
+
+def test_rollouts_over_the_line_are_the_same() -> None:
+    with managed(use_shared_memory=False) as manager:
+        assert collected(manager, "tic-tac-toe", ITERATIONS) == serially("tic-tac-toe", ITERATIONS)
+
+
+def at_random(manager: ParallelManager, harm: Callable[[int], None], until: threading.Event) -> threading.Thread:
+    """Harm random workers at random instants, from another thread."""
+    chance = random.Random(5)
+
+    def work() -> None:
+        while not until.wait(chance.uniform(0.05, 0.5)):
+            harm(chance.choice(process_ids(manager) or [0]))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_sigkills_at_random_instants_change_no_bit(shared: bool) -> None:
+    killed = []
+
+    def kill(process: int) -> None:
+        if process:
+            os.kill(process, signal.SIGKILL)
+            killed.append(process)
+
+    iterations, log = 40, Log()
+    with managed(log=log, use_shared_memory=shared) as manager:
+        collected(manager, "tic-tac-toe", 1)
+        until = threading.Event()
+        thread = at_random(manager, kill, until)
+        try:
+            found = []
+            began = time.monotonic()
+            while time.monotonic() - began < 3.0 or len(killed) < 3:
+                found += collected(manager, "tic-tac-toe", 1, first=1 + len(found))
+        finally:
+            until.set()
+            thread.join()
+        seen = manager.statistics()["parallel/restarts"]
+    assert found == serially("tic-tac-toe", len(found) + 1)[1:]
+    assert seen >= 3, log.text
+    assert "exit by SIGKILL" in log.text
+
+
+def test_states_go_on_with_another_number_of_workers() -> None:
+    expected = serially("connect four", 4)
+    with managed(rules("connect four"), workers=1) as first:
+        assert collected(first, "connect four", 2) == expected[:2]
+        saved = {name: tensor.clone() for name, tensor in first.state().items()}
+    with managed(rules("connect four"), workers=3) as second:
+        second.load_state(saved)
+        assert collected(second, "connect four", 2, first=2) == expected[2:]
+
+
+def test_same_version_with_other_weights_is_played_with_the_other_weights() -> None:
+    with managed(workers=1) as manager:
+        manager.publish(network("tic-tac-toe", 5).state_dict(), 0)
+        manager.collect(0)
+        manager.reset()
+        assert collected(manager, "tic-tac-toe", 1) == serially("tic-tac-toe", 1)
+
+
+def test_weights_that_change_after_they_were_published_are_not_played() -> None:
+    model = network("tic-tac-toe", 0)
+    with managed(workers=1) as manager:
+        manager.publish(model.state_dict(), 0)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.zero_()
+        manager._progress.degraded = True
+        from workers import digest
+
+        assert [digest(manager.collect(0))] == serially("tic-tac-toe", 1)
+
+
+def test_experience_without_weights_is_refused() -> None:
+    with managed() as manager, pytest.raises(WorkerError, match="weights before experience"):
+        manager.collect(0)

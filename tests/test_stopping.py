@@ -1,0 +1,277 @@
+"""Runs that are asked to stop, or killed: real processes, real signals. Resumed, they end with the same weights."""
+
+from __future__ import annotations
+
+import os
+import pty
+import random
+import re
+import select
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from commands import Command, keisei, start, wait_until
+from keisei.checkpoint import numbers
+from keisei.history import LINES
+from keisei.stopping import Stopped, StopRequest, listening
+from tiny_runs import STEPS, TESTS, TIC_TAC_TOE, Sections, events, records, sha256, summary, write_config
+
+ITERATIONS = 60
+BUSY: Sections = {**TIC_TAC_TOE, "run": {"seed": 3, "total_steps": ITERATIONS * STEPS, "checkpoint_interval": 2}}
+"""A run of about half a second that saves as often as the disk can."""
+SLOW: Sections = {
+    **TIC_TAC_TOE,
+    "environment": {
+        **TIC_TAC_TOE["environment"],
+        "path": str(TESTS / "troubled_games.py"),
+        "class": "SlowTicTacToe",
+        "options": {"pause": 0.08, "random_plies": 2},
+    },
+}
+"""A run whose iterations take 0.6 seconds each."""
+
+
+@pytest.fixture(scope="module")
+def through(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, float]:
+    """What the busy run ends with when nobody stops it, and how many seconds it takes."""
+    folder = tmp_path_factory.mktemp("through")
+    write_config(folder, base=BUSY)
+    began = time.monotonic()
+    done = keisei(folder, "train", "config.yaml", "--run-dir", "run", "--json").json
+    return str(done["weights_sha256"]), time.monotonic() - began
+
+
+def begin(folder: Path, base: Sections, *options: str) -> tuple[Command, Path]:
+    """Start a run, and wait until it has done an iteration."""
+    write_config(folder, base=base)
+    command = start(folder, "train", "config.yaml", "--run-dir", "run", *options)
+    wait_until_learning(folder / "run")
+    return command, folder / "run"
+
+
+def wait_until_learning(run: Path) -> None:
+    """Wait until an iteration is done, and the next one has begun."""
+    wait_until(lambda: (run / LINES).is_file() and records(run))
+    time.sleep(0.1)
+
+
+def finish(folder: Path) -> str:
+    """Resume the run to its end; gives the hash of its weights."""
+    done = keisei(folder, "resume", "run", "--json").json
+    assert done["state"] == "finished"
+    assert done["iterations"] == ITERATIONS
+    assert sha256(folder / str(done["checkpoint"])) == done["weights_sha256"]
+    recorded = [record["iteration"] for record in records(folder / "run")]
+    assert recorded == list(range(1, ITERATIONS + 1)), "an iteration was recorded twice, or never"
+    return str(done["weights_sha256"])
+
+
+def is_saving(run: Path) -> bool:
+    return any(path.name.endswith(".tmp") for path in (run / "checkpoints").iterdir())
+
+
+# --- once ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_run_asked_to_stop_saves_and_says_how_to_go_on(tmp_path: Path, number: int) -> None:
+    command, run = begin(tmp_path, SLOW)
+    command.send(number)
+    done = command.wait(5)
+    name = signal.Signals(number).name
+    assert done.status == 0
+    assert done.output == f"Stopped by {name} and saved. Go on with:  keisei resume run\n"
+    assert f"{name}: finishing the step and saving; once more to leave at once" in done.errors
+    assert "Traceback" not in done.errors
+    said = summary(run)
+    assert (said["state"], said["reason"]) == ("stopped", name)
+    assert said["iterations"] == numbers(run)[-1] < 12
+    assert "on from checkpoint" in keisei(tmp_path, "resume", "run", f"run.total_steps={3 * STEPS}").errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_run_stopped_at_random_instants_and_resumed_ends_with_the_same_weights(
+    tmp_path: Path, through: tuple[str, float], number: int
+) -> None:
+    weights, seconds = through
+    chance = random.Random(number)
+    write_config(tmp_path, base=BUSY)
+    words: tuple[str, ...] = ("train", "config.yaml", "--run-dir", "run")
+    reached = [0]
+    for _ in range(4):
+        command = start(tmp_path, *words)
+        time.sleep(chance.uniform(0.1, 0.6) * seconds)
+        command.send(number)
+        done = command.wait()
+        if done.status == 0:
+            assert "Traceback" not in done.errors
+        else:  # it cannot catch this signal, or has not come to do so
+            assert done.status in (-number, 1)
+        if (tmp_path / "run" / "config.yaml").is_file():
+            words = ("resume", "run")
+            reached.append(numbers(tmp_path / "run")[-1])
+    assert len(set(reached)) > 2, f"the signals have not stopped the run on its way: {reached}"
+    assert finish(tmp_path) == weights
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_run_stopped_during_a_save_and_resumed_ends_with_the_same_weights(
+    tmp_path: Path, through: tuple[str, float], number: int
+) -> None:
+    command, run = begin(tmp_path, BUSY)
+    wait_until(lambda: is_saving(run))
+    command.send(number)
+    command.wait()
+    assert finish(tmp_path) == through[0]
+    assert not is_saving(run), "what a killed run was writing is still there"
+
+
+def test_matches_are_left_when_the_run_is_asked_to_stop_and_played_when_it_goes_on(tmp_path: Path) -> None:
+    base: Sections = {
+        **TIC_TAC_TOE,
+        "run": {"seed": 3, "total_steps": 2 * STEPS},
+        "environment": {**TIC_TAC_TOE["environment"], "options": {}},
+        "evaluation": {"interval": 0, "final_games": 3000, "against": ["random"], "opening_plies": 2},
+    }
+    command, run = begin(tmp_path, base)
+    wait_until(lambda: numbers(run)[-1] == 2)  # saved before the last matches
+    command.send(signal.SIGTERM)
+    asked = time.monotonic()
+    assert command.wait().status == 0
+    assert time.monotonic() - asked < 1
+    assert summary(run)["state"] == "stopped"
+    assert not any("evaluate/random/score" in record for record in records(run))
+    assert keisei(tmp_path, "resume", "run", "evaluation.final_games=4").status == 0
+    assert "evaluate/random/score" in records(run)[-1]
+    assert summary(run)["state"] == "finished"
+
+
+def test_two_signals_in_one_moment_are_one_request(tmp_path: Path) -> None:
+    command, run = begin(tmp_path, SLOW)
+    command.send(signal.SIGINT)  # as `timeout` does: the process, and then its group
+    os.killpg(command.process, signal.SIGINT)
+    assert command.wait().status == 0
+    assert summary(run)["state"] == "stopped"
+
+
+# --- twice -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_run_asked_twice_leaves_at_once_and_loses_its_last_step_only(tmp_path: Path, number: int, status: int) -> None:
+    command, run = begin(tmp_path, SLOW)
+    command.send(number)
+    time.sleep(0.15)
+    command.send(number)
+    asked = time.monotonic()
+    done = command.wait()
+    assert time.monotonic() - asked < 0.2
+    assert done.status == status
+    assert "Traceback" not in done.errors
+    assert summary(run)["state"] == "running", "it said nothing more"
+    assert "on from checkpoint" in keisei(tmp_path, "resume", "run", f"run.total_steps={3 * STEPS}").errors
+
+
+# --- terminals -------------------------------------------------------------------------------------------------------
+
+
+class Terminal:
+    """A terminal: takes what is written to it, until it is closed."""
+
+    def __init__(self) -> None:
+        self._master, self._slave = pty.openpty()
+        self.path = Path(os.ttyname(self._slave))
+        self.shown = b""
+        self._open = True
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while select.select([self._master], [], [], 0.02)[0] or self._open:
+            if select.select([self._master], [], [], 0)[0]:
+                self.shown += os.read(self._master, 4096)
+
+    def close(self) -> None:
+        """Close it, when all is read that was written before; may be called twice."""
+        if self._open:
+            self._open = False
+            self._reader.join()
+            os.close(self._slave)
+            os.close(self._master)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    made = Terminal()
+    yield made
+    made.close()
+
+
+def test_second_ctrl_c_gives_the_cursor_back(tmp_path: Path, terminal: Terminal) -> None:
+    write_config(tmp_path, base=SLOW)
+    command = start(tmp_path, "train", "config.yaml", "--run-dir", "run", errors=terminal.path)
+    wait_until_learning(tmp_path / "run")
+    for _ in range(2):
+        command.send(signal.SIGINT)
+        time.sleep(0.15)
+    assert command.wait().status == 130
+    terminal.close()
+    hidden, shown = (terminal.shown.rfind(code) for code in (b"\x1b[?25l", b"\x1b[?25h"))
+    assert 0 <= hidden < shown
+
+
+def test_run_goes_on_without_its_terminal(tmp_path: Path, terminal: Terminal) -> None:
+    write_config(tmp_path, f"run.total_steps={4 * STEPS}", base=SLOW)
+    command = start(tmp_path, "train", "config.yaml", "--run-dir", "run", errors=terminal.path)
+    run = tmp_path / "run"
+    wait_until_learning(run)
+    terminal.close()
+    command.send(signal.SIGHUP)
+    assert command.wait().status == 0
+    assert summary(run)["state"] == "finished"
+    assert events(run, "stop") == ["SIGHUP: the terminal is gone, the run goes on"]
+    assert any(text.startswith("the view cannot be written") for text in events(run, "alarm"))
+    assert "iteration 4 " in (run / "log.txt").read_text(encoding="utf-8"), "the log did not go on"
+
+
+# --- in this process -------------------------------------------------------------------------------------------------
+
+
+def test_request_is_seen_where_it_is_checked() -> None:
+    stop = StopRequest()
+    stop.check()
+    stop.ask("the test")
+    assert stop.requested
+    with pytest.raises(Stopped, match="the test"):
+        stop.check()
+
+
+def test_signals_mean_what_they_meant_before_when_listening_ends() -> None:
+    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    before = [signal.getsignal(number) for number in numbers]
+    with listening(StopRequest(), print):
+        assert all(signal.getsignal(number) not in before for number in numbers)
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_hangup_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with listening(StopRequest(), print):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_first_signal_is_told_once() -> None:
+    stop, told = StopRequest(), list[str]()
+    with listening(stop, told.append):
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+    assert len(told) == 1
+    assert re.match("SIGINT: ", told[0])
