@@ -23,7 +23,7 @@ from keisei.checkpoint import folder_of, latest, numbers
 from keisei.cli import app
 from keisei.errors import LearningError
 from keisei.history import LINES
-from keisei.learning import ppo
+from keisei.policy import Policy
 from tiny_runs import (
     STEPS,
     TESTS,
@@ -383,14 +383,14 @@ def test_update_that_failed_is_replayed(tmp_path: Path, monkeypatch: pytest.Monk
         raise FloatingPointError("in the loss")
 
     with training(tmp_path, total(2)) as made, monkeypatch.context() as patch:
-        patch.setattr(ppo, "ppo_loss", fail)
+        patch.setattr(Policy, "evaluate", fail)
         with pytest.raises(LearningError, match="in the loss"):
             made.run()
     done = CliRunner().invoke(app, ["replay", str(tmp_path)])
     assert done.exit_code == 0
     assert "FloatingPointError: in the loss" in done.output
     assert "this time it did not fail: " in done.output
-    monkeypatch.setattr(ppo, "ppo_loss", fail)
+    monkeypatch.setattr(Policy, "evaluate", fail)
     assert isinstance(CliRunner().invoke(app, ["replay", str(tmp_path)]).exception, FloatingPointError)
 
 

@@ -7,14 +7,13 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 import torch
 
 from keisei.errors import WorkerError
 from keisei.parallel.manager import ParallelManager
-from workers import GameName, Log, collected, managed, network, process_ids, rules, serially
+from workers import GameName, Log, collected, crew, managed, network, rules, serially
 
 ITERATIONS = 6
 
@@ -31,45 +30,48 @@ def test_rollouts_over_the_line_are_the_same() -> None:
         assert collected(manager, "tic-tac-toe", ITERATIONS) == serially("tic-tac-toe", ITERATIONS)
 
 
-def at_random(manager: ParallelManager, harm: Callable[[int], None], until: threading.Event) -> threading.Thread:
-    """Harm random workers at random instants, from another thread."""
+def send_at_random(manager: ParallelManager, number: signal.Signals, count: int) -> threading.Thread:
+    """Send a signal to random workers that are at work, at random instants, from another thread."""
     chance = random.Random(5)
 
     def work() -> None:
-        while not until.wait(chance.uniform(0.05, 0.5)):
-            harm(chance.choice(process_ids(manager) or [0]))
+        for _ in range(count):
+            time.sleep(chance.uniform(0.1, 0.6))
+            if ready := [worker for worker in crew(manager).workers if worker.ready]:
+                os.kill(chance.choice(ready).process.pid, number)
 
     thread = threading.Thread(target=work)
     thread.start()
     return thread
 
 
+def through(manager: ParallelManager, number: signal.Signals, count: int) -> list[str]:
+    """What a manager collects while signals come."""
+    collected(manager, "tic-tac-toe", 1)
+    thread = send_at_random(manager, number, count)
+    found: list[str] = []
+    while thread.is_alive() or len(found) < 10:
+        found += collected(manager, "tic-tac-toe", 1, first=1 + len(found))
+    return found
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_sigkills_at_random_instants_change_no_bit(shared: bool) -> None:
-    killed = []
-
-    def kill(process: int) -> None:
-        if process:
-            os.kill(process, signal.SIGKILL)
-            killed.append(process)
-
-    iterations, log = 40, Log()
+    log = Log()
     with managed(log=log, use_shared_memory=shared) as manager:
-        collected(manager, "tic-tac-toe", 1)
-        until = threading.Event()
-        thread = at_random(manager, kill, until)
-        try:
-            found = []
-            began = time.monotonic()
-            while time.monotonic() - began < 3.0 or len(killed) < 3:
-                found += collected(manager, "tic-tac-toe", 1, first=1 + len(found))
-        finally:
-            until.set()
-            thread.join()
-        seen = manager.statistics()["parallel/restarts"]
+        found = through(manager, signal.SIGKILL, 4)
+        assert manager.statistics()["parallel/restarts"] >= 2, log.text
     assert found == serially("tic-tac-toe", len(found) + 1)[1:]
-    assert seen >= 3, log.text
     assert "exit by SIGKILL" in log.text
+
+
+def test_stopped_worker_changes_no_bit() -> None:
+    log = Log()
+    with managed(log=log, worker_timeout=0.5) as manager:
+        found = through(manager, signal.SIGSTOP, 1)
+        assert manager.statistics()["parallel/restarts"] == 1, log.text
+    assert found == serially("tic-tac-toe", len(found) + 1)[1:]
+    assert "stopped by a signal" in log.text
 
 
 def test_states_go_on_with_another_number_of_workers() -> None:

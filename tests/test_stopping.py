@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import random
@@ -21,6 +22,7 @@ from keisei.history import LINES
 from keisei.stopping import Stopped, StopRequest, listening
 from tiny_runs import STEPS, TESTS, TIC_TAC_TOE, Sections, events, records, sha256, summary, write_config
 
+TRAIN = "train", "config.yaml", "--run-dir", "run"
 ITERATIONS = 60
 BUSY: Sections = {**TIC_TAC_TOE, "run": {"seed": 3, "total_steps": ITERATIONS * STEPS, "checkpoint_interval": 2}}
 """A run of about half a second that saves as often as the disk can."""
@@ -37,27 +39,34 @@ SLOW: Sections = {
 
 
 @pytest.fixture(scope="module")
-def through(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, float]:
-    """What the busy run ends with when nobody stops it, and how many seconds it takes."""
+def through(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the busy run ends with when nobody stops it."""
     folder = tmp_path_factory.mktemp("through")
     write_config(folder, base=BUSY)
-    began = time.monotonic()
-    done = keisei(folder, "train", "config.yaml", "--run-dir", "run", "--json").json
-    return str(done["weights_sha256"]), time.monotonic() - began
+    return str(keisei(folder, *TRAIN, "--json").json["weights_sha256"])
 
 
 def begin(folder: Path, base: Sections, *options: str) -> tuple[Command, Path]:
     """Start a run, and wait until it has done an iteration."""
     write_config(folder, base=base)
-    command = start(folder, "train", "config.yaml", "--run-dir", "run", *options)
+    command = start(folder, *TRAIN, *options)
     wait_until_learning(folder / "run")
     return command, folder / "run"
 
 
 def wait_until_learning(run: Path) -> None:
     """Wait until an iteration is done, and the next one has begun."""
-    wait_until(lambda: (run / LINES).is_file() and records(run))
+    wait_until(lambda: reached(run))
     time.sleep(0.1)
+
+
+def reached(run: Path) -> int:
+    """The last iteration that a run has recorded."""
+    try:
+        whole_lines = (run / LINES).read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return 0
+    return max((json.loads(line)["iteration"] for line in whole_lines), default=0)
 
 
 def finish(folder: Path) -> str:
@@ -96,38 +105,48 @@ def test_run_asked_to_stop_saves_and_says_how_to_go_on(tmp_path: Path, number: i
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_run_stopped_at_random_instants_and_resumed_ends_with_the_same_weights(
-    tmp_path: Path, through: tuple[str, float], number: int
+    tmp_path: Path, through: str, number: int
 ) -> None:
-    weights, seconds = through
     chance = random.Random(number)
+    run = tmp_path / "run"
     write_config(tmp_path, base=BUSY)
-    words: tuple[str, ...] = ("train", "config.yaml", "--run-dir", "run")
-    reached = [0]
-    for _ in range(4):
+    words: tuple[str, ...] = TRAIN
+    for goal in (1, 12, 24, 36):
+        later = max(goal, reached(run)) + chance.randint(1, 8)
         command = start(tmp_path, *words)
-        time.sleep(chance.uniform(0.1, 0.6) * seconds)
+        wait_until(lambda: reached(run) >= later)  # noqa: B023  (called at once)
+        time.sleep(chance.uniform(0, 0.01))
         command.send(number)
         done = command.wait()
-        if done.status == 0:
-            assert "Traceback" not in done.errors
-        else:  # it cannot catch this signal, or has not come to do so
-            assert done.status in (-number, 1)
-        if (tmp_path / "run" / "config.yaml").is_file():
-            words = ("resume", "run")
-            reached.append(numbers(tmp_path / "run")[-1])
-    assert len(set(reached)) > 2, f"the signals have not stopped the run on its way: {reached}"
-    assert finish(tmp_path) == weights
+        assert done.status == (-number if number == signal.SIGKILL else 0)
+        assert "Traceback" not in done.errors
+        words = "resume", "run"
+    assert finish(tmp_path) == through
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_run_stopped_while_it_starts_can_be_started_or_resumed(tmp_path: Path, through: str, number: int) -> None:
+    write_config(tmp_path, base=BUSY)
+    for delay in (0, 0.02, 0.04, 0.06):
+        words = ("resume", "run") if (tmp_path / "run" / "config.yaml").is_file() else TRAIN
+        command = start(tmp_path, *words)
+        time.sleep(delay)
+        command.send(number)
+        assert command.wait().status in (0, 1, 130, -number)  # it may not have come to catch the signal
+    if not (tmp_path / "run" / "config.yaml").is_file():
+        assert keisei(tmp_path, *TRAIN).status == 0
+    assert finish(tmp_path) == through
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_run_stopped_during_a_save_and_resumed_ends_with_the_same_weights(
-    tmp_path: Path, through: tuple[str, float], number: int
+    tmp_path: Path, through: str, number: int
 ) -> None:
     command, run = begin(tmp_path, BUSY)
     wait_until(lambda: is_saving(run))
     command.send(number)
     command.wait()
-    assert finish(tmp_path) == through[0]
+    assert finish(tmp_path) == through
     assert not is_saving(run), "what a killed run was writing is still there"
 
 
@@ -214,7 +233,7 @@ def terminal() -> Iterator[Terminal]:
 
 def test_second_ctrl_c_gives_the_cursor_back(tmp_path: Path, terminal: Terminal) -> None:
     write_config(tmp_path, base=SLOW)
-    command = start(tmp_path, "train", "config.yaml", "--run-dir", "run", errors=terminal.path)
+    command = start(tmp_path, *TRAIN, errors=terminal.path)
     wait_until_learning(tmp_path / "run")
     for _ in range(2):
         command.send(signal.SIGINT)
@@ -227,7 +246,7 @@ def test_second_ctrl_c_gives_the_cursor_back(tmp_path: Path, terminal: Terminal)
 
 def test_run_goes_on_without_its_terminal(tmp_path: Path, terminal: Terminal) -> None:
     write_config(tmp_path, f"run.total_steps={4 * STEPS}", base=SLOW)
-    command = start(tmp_path, "train", "config.yaml", "--run-dir", "run", errors=terminal.path)
+    command = start(tmp_path, *TRAIN, errors=terminal.path)
     run = tmp_path / "run"
     wait_until_learning(run)
     terminal.close()

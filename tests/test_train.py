@@ -6,6 +6,7 @@ import errno
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from keisei.checkpoint import files, folder_of, latest, numbers, read
 from keisei.config import load_run
 from keisei.errors import CheckpointError, ConfigError, LearningError
 from keisei.learning.ppo import PPO
+from keisei.policy import Evaluation
 from keisei.rollout import Rollout
 from keisei.stopping import Stopped
 from keisei.train import GROUPS, Training
@@ -226,7 +228,7 @@ def test_five_in_a_row_take_the_run_back_to_its_last_good_checkpoint(tmp_path: P
 
 def test_collector_never_gets_weights_that_are_not_finite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here without the learner's own protection: what it does to the weights is seen, and goes no further."""
-    monkeypatch.setattr(PPO, "_step_if_finite", lambda self, loss, norm: self.optimizer.step())
+    monkeypatch.setattr(PPO, "_step_if_finite", lambda self, *numbers: self.optimizer.step())
     with training(tmp_path, total(9), SAVE_EACH) as made:
         poison(made, range(10, 11))
         with pytest.raises(LearningError, match="the weights are not finite after iteration 6"):
@@ -245,17 +247,18 @@ class Poison(Exception):
 
 def fail(made: Training, iterations: tuple[int, ...]) -> None:
     """Let the second minibatch of these iterations (counted from 1) raise."""
-    original, seen = learner(made)._update, dict.fromkeys(iterations, 0)
+    policy, seen = learner(made).policy, dict.fromkeys(iterations, 0)
+    original = policy.evaluate
 
-    def update(rollout: Rollout, *arguments: object) -> dict[str, float]:
+    def evaluate(*arguments: Any) -> Evaluation:  # noqa: ANN401
         iteration = made.progress.iteration + 1
         if iteration in seen:
             seen[iteration] += 1
             if seen[iteration] == 2:
                 raise Poison(f"iteration {iteration}")
-        return original(rollout, *arguments)  # type: ignore[arg-type]
+        return original(*arguments)
 
-    learner(made)._update = update  # type: ignore[method-assign, assignment]
+    policy.evaluate = evaluate  # type: ignore[method-assign, assignment]
 
 
 def test_update_that_fails_is_skipped_once(tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ def environment(name: GameName, first_lane: int) -> Environment:
     if name == "tic-tac-toe":
         return TicTacToe(copies=COPIES, seed=SEED, first_lane=first_lane, random_plies=1, move_limit=8)
     specification = importlib.util.spec_from_file_location("connect_four", CONNECT_FOUR)
-    assert specification is not None and specification.loader is not None
+    assert specification is not None
+    assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return cast(Environment, module.ConnectFour(copies=COPIES, seed=SEED, first_lane=first_lane))

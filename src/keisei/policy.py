@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 
 from keisei.environment import Array, Float32, Group, Int32, Int64, Legal
 from keisei.networks import Network
@@ -72,7 +72,7 @@ class LegalChoices:
 class Decision:
     """What was chosen in B lanes. `choice` is the column among the legal choices, `action` the action's number."""
 
-    choice: Int32
+    choice: Int64
     action: Int64
     log_probability: Float32
     value: Float32
@@ -99,7 +99,8 @@ class Policy:
     def act(self, seen: Array, legal: LegalChoices, uniform: Float32) -> Decision:
         """Sample one legal action per lane; `uniform [B]` in [0, 1) decides which."""
         logits, value = self.network(self.encode(seen), legal.actions)
-        log_probabilities = masked_log_softmax(logits / self.temperature, legal.mask)
+        scaled = logits if self.temperature == 1 else logits / self.temperature
+        log_probabilities = masked_log_softmax(scaled, legal.mask)
         return _decision(legal, sample(log_probabilities, torch.from_numpy(uniform)), log_probabilities, value)
 
     @torch.inference_mode()
@@ -129,7 +130,7 @@ class _Choice(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(context: Any, logits: Tensor, mask: Tensor, choice: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(context: FunctionCtx, logits: Tensor, mask: Tensor, choice: Tensor) -> tuple[Tensor, Tensor]:
         """`logits [B, L]`, `mask [B, L]`, `choice [B]` → `[B]`, `[B]`."""
         log_probabilities = masked(logits, mask).T.contiguous().log_softmax(0)
         probabilities = log_probabilities.exp()
@@ -139,9 +140,9 @@ class _Choice(torch.autograd.Function):
         return finite.gather(0, choice[None]).squeeze(0), entropy
 
     @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+    def backward(context: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None, None]:
         """`∂ log p_c / ∂ z_j = [j = c] - p_j`, `∂ H / ∂ z_j = -p_j · (log p_j + H)`."""
-        probabilities, finite, entropy, choice = context.saved_tensors
+        probabilities, finite, entropy, choice = context.saved_tensors  # type: ignore[attr-defined]
         of_choice, of_entropy = gradients
         by_logits = -probabilities * (of_choice + of_entropy * (finite + entropy))
         return by_logits.scatter_add_(0, choice[None], of_choice[None]).T, None, None
@@ -187,7 +188,7 @@ def choices_of_mask(mask: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Le
 def choices_of_lists(actions: Array, lengths: Int32 | Int64) -> LegalChoices:
     """Choices of lists that lie one behind the other; `lengths [B]`."""
     longest = max(1, int(lengths.max(initial=0)))
-    mask = np.arange(longest) < lengths[:, None]
+    mask = np.arange(longest, dtype=np.int32) < lengths[:, None].astype(np.int32)  # far faster than with int64
     padded = np.zeros(mask.shape, np.int64)
     padded[mask] = actions
     mask[:, 0] = True
@@ -198,7 +199,7 @@ def _decision(legal: LegalChoices, choice: Tensor, log_probabilities: Tensor, va
     column = choice[:, None]
     action = choice if legal.actions is None else legal.actions.gather(1, column).squeeze(1)
     return Decision(
-        choice=choice.to(torch.int32).numpy(),
+        choice=choice.numpy(),
         action=action.numpy(),
         log_probability=log_probabilities.gather(1, column).squeeze(1).numpy(),
         value=value.numpy(),

@@ -74,7 +74,7 @@ class Rollout:
         if self.group.legal != "list":
             return choices_of_mask(_mask(self.group, self.legal_actions[0, step]))
         offsets = self.legal_offsets[0, step]
-        return choices_of_lists(self.legal_actions[0, offsets[0] : offsets[-1]], np.diff(offsets))
+        return choices_of_lists(self.legal_actions[0, offsets[0] : offsets[-1]], offsets[1:] - offsets[:-1])
 
     def choices_of(self, rows: Int64) -> LegalChoices:
         """The legal choices of any rows, numbered over [N, T, B]."""

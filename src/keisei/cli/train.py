@@ -210,6 +210,6 @@ def _say(run: Path, summary: Summary, as_json: bool) -> None:
         say(
             f"{run} is finished. What next:\n"
             f"  {keisei} plot {name}                        learning curves\n"
-            f"  {keisei} evaluate {name} --against greedy   play matches\n"
+            f"  {keisei} evaluate {name}                    play matches\n"
             f"  {keisei} resume {name} run.total_steps=…    train on"
         )

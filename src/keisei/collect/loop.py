@@ -13,7 +13,7 @@ from keisei.policy import LegalChoices, Policy
 from keisei.rollout import Rollout
 
 _STREAM = 0x61637473
-"""Third word of the counter: keeps the numbers that sample actions apart from all others of the seed."""
+"""Fourth word of the counter: keeps the numbers that sample actions apart from all others of the seed."""
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,16 @@ def advantages(rollout: Rollout, gamma: float, lam: float) -> Float32:
     its last position. Rows without a decision are folded into the decision before them.
     """
     reward, factor = _with_cut_offs(rollout, gamma)
+    # A row without a decision expects what comes after it, and hands the advantage on as it is.
+    onward: Float32 = np.where(rollout.acted, np.float32(lam) * factor, factor)
     result = np.zeros_like(reward)
-    next_value, next_advantage = rollout.bootstrap.copy(), np.zeros_like(rollout.bootstrap)
-    folded_reward, folded_factor = np.zeros_like(next_value), np.ones_like(next_value)
+    next_value: Float32 = rollout.bootstrap
+    next_advantage = np.zeros_like(next_value)
     for t in reversed(range(reward.shape[1])):
-        total = reward[:, t] + factor[:, t] * folded_reward
-        onward = factor[:, t] * folded_factor
-        acted, value = rollout.acted[:, t], rollout.value[:, t]
-        advantage = total + onward * next_value - value + lam * onward * next_advantage
-        result[:, t] = np.where(acted, advantage, 0)
-        next_value, next_advantage = np.where(acted, value, next_value), np.where(acted, advantage, next_advantage)
-        folded_reward, folded_factor = np.where(acted, 0, total), np.where(acted, 1, onward)
-    return result
+        expected = reward[:, t] + factor[:, t] * next_value
+        next_value = np.where(rollout.acted[:, t], rollout.value[:, t], expected)
+        result[:, t] = next_advantage = expected - next_value + onward[:, t] * next_advantage
+    return np.where(rollout.acted, result, np.float32(0))
 
 
 def _with_cut_offs(rollout: Rollout, gamma: float) -> tuple[Float32, Float32]:

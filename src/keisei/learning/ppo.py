@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -157,12 +157,11 @@ class PPO:
     def _update(self, rollout: Rollout, lessons: Lessons, rows: Int64, entropy_weight: float) -> dict[str, float]:
         batch, choice = lessons.batch(rows)
         now = self.policy.evaluate(rollout.observations_of(rows), rollout.choices_of(rows), choice)
-        gradients, numbers = ppo_gradients(now, batch, self.settings, entropy_weight)
+        gradients, report = ppo_gradients(now, batch, self.settings, entropy_weight)
         for parameter in self._parameters:
             parameter.grad = None
         torch.autograd.backward((now.log_probability, now.entropy, now.value), gradients)
-        norm = torch.nn.utils.clip_grad_norm_(self._parameters, self.settings.gradient_norm)
-        report = {name: number.item() for name, number in {**numbers, "gradient_norm": norm}.items()}
+        report["gradient_norm"] = shorten(self._parameters, self.settings.gradient_norm)
         self._step_if_finite(report)
         return report
 
@@ -197,7 +196,7 @@ class PPO:
 @torch.no_grad()
 def ppo_gradients(
     now: Evaluation, batch: Batch, settings: PPOSettings, entropy_weight: float
-) -> tuple[tuple[Tensor, Tensor, Tensor], dict[str, Tensor]]:
+) -> tuple[tuple[Tensor, Tensor, Tensor], dict[str, float]]:
     """The gradients of the loss by log-probability, entropy and value, all [n], and what is worth reporting of it.
 
     The loss is that of the clipped objective, plus a value loss, minus an entropy bonus, each a mean over the rows.
@@ -207,31 +206,42 @@ def ppo_gradients(
     ratio = log_ratio.exp()
     gain = ratio * batch.advantage
     clipped_gain = ratio.clamp(1 - settings.clip, 1 + settings.clip) * batch.advantage
-    value_loss, by_value = _value_loss(now.value, batch, settings.value_clip)
+    error, by_value = _value_error(now.value, batch, settings.value_clip)
     rows = len(ratio)
     gradients = (
         gain * (gain <= clipped_gain) / -rows,  # the ratio's own gradient is the ratio
         torch.full_like(ratio, -entropy_weight / rows),
         by_value * (settings.value_weight / rows),
     )
+    moved = ratio - 1
     numbers = {
-        "policy_loss": -torch.minimum(gain, clipped_gain).mean(),
-        "value_loss": value_loss,
-        "entropy": now.entropy.mean(),
-        "kl": (ratio - 1 - log_ratio).mean(),
-        "clip_fraction": ((ratio - 1).abs() > settings.clip).float().mean(),
+        "policy_loss": -torch.minimum(gain, clipped_gain),
+        "value_loss": 0.5 * error.square(),
+        "entropy": now.entropy,
+        "kl": moved - log_ratio,
+        "clip_fraction": moved.abs() > settings.clip,
     }
-    return gradients, numbers
+    means = torch.stack(list(numbers.values())).mean(1)
+    return gradients, dict(zip(numbers, means.tolist(), strict=True))
 
 
-def _value_loss(value: Tensor, batch: Batch, clip: float) -> tuple[Tensor, Tensor]:
-    """Half the mean square error, and the gradient of each row's share."""
+def _value_error(value: Tensor, batch: Batch, clip: float) -> tuple[Tensor, Tensor]:
+    """The errors that count [n], and what of them moves with the value."""
     error = value - batch.target
     if not clip:
-        return 0.5 * error.square().mean(), error
+        return error, error
     limited = batch.value + (value - batch.value).clamp(-clip, clip) - batch.target
-    counts = error.abs() >= limited.abs()  # where the limited one is the larger, it does not move with the value
-    return 0.5 * torch.where(counts, error, limited).square().mean(), error * counts
+    free = error.abs() >= limited.abs()
+    return torch.where(free, error, limited), error * free
+
+
+def shorten(parameters: Sequence[Tensor], limit: float) -> float:
+    """Shorten the gradient of all parameters together to a limit; gives the length that it had."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    length = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients))))
+    if length > limit:
+        torch._foreach_mul_(gradients, limit / length)
+    return length
 
 
 def _explained_variance(value: Float32, target: Float32) -> float:

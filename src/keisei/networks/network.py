@@ -84,12 +84,16 @@ class ValueHead(nn.Sequential):
         shrink(self[5])
 
 
-class FlatValueHead(nn.Sequential):
+class FlatValueHead(nn.Linear):
     """One number in -1..1 from flat features."""
 
     def __init__(self, features: int) -> None:
-        super().__init__(nn.Linear(features, 1), nn.Tanh())
-        shrink(self[0])
+        super().__init__(features, 1)
+        shrink(self)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """`[B, features]` → `[B, 1]`."""
+        return super().forward(features).tanh()
 
 
 def shrink(layer: nn.Module) -> None:

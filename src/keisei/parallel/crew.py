@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from keisei.errors import WorkerError
+from keisei.parallel.code import other_files
 from keisei.parallel.communication import WorkerCommunicator, how_it_ended, is_of_its_own
 from keisei.parallel.line import LineError
 from keisei.parallel.messages import Answer, Done, Failed, Play, Ready, Refused, Setup, Stale
 from keisei.parallel.shared_memory import UInt64
 from keisei.parallel.spawner import Spawner
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _QUIET_SECONDS = 60.0
 """After so long without a loss, the next one is the first again."""
 _LOOK_SECONDS = 0.05
@@ -67,7 +68,14 @@ class Crew:
     """Workers in their places, and one spare that is started and checked already."""
 
     def __init__(
-        self, size: int, setup: Callable[[int], Setup], heartbeats: UInt64, watch: Watch, say: Callable[[str], None]
+        self,
+        size: int,
+        setup: Callable[[int], Setup],
+        *,
+        code: Mapping[str, str],
+        heartbeats: UInt64,
+        watch: Watch,
+        say: Callable[[str], None],
     ) -> None:
         """`setup` makes a worker's first message from the number of its heartbeat; there is one more than workers."""
         self.records = [Record() for _ in range(size)]
@@ -79,6 +87,7 @@ class Crew:
         self._say = say
         self._spawner = Spawner()
         self._everybody: list[WorkerCommunicator] = []
+        self._code = code
         self._has_begun = False
         self._refused = False  # whether a fresh worker would have other code
         self._failed_to_start = False  # whether the system had no process to give
@@ -175,10 +184,12 @@ class Crew:
         return [Said(worker, order, message)]
 
     def _check_ready(self, worker: WorkerCommunicator, ready: Ready) -> list[Event]:
-        expected = Ready(worker.setup.code, worker.setup.slab_bytes, worker.setup.slot_bytes)
-        for what in ("code", "slab_bytes", "slot_bytes"):
-            if (found := getattr(ready, what)) != (wanted := getattr(expected, what)):
-                return self._refuse(worker, f"does not fit: expected {what} {wanted}, found {found}")
+        others = other_files(ready.code, self._code)
+        if others:
+            return self._refuse(worker, f"runs other code than this process: {', '.join(others)} changed on the disk")
+        for what in ("slab_bytes", "slot_bytes"):
+            if (found := getattr(ready, what)) != (expected := getattr(worker.setup, what)):
+                return self._refuse(worker, f"does not fit: expected {what} {expected}, found {found}")
         worker.ready = True
         return []
 

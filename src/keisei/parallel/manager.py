@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from keisei.collect.blocks import BlockPlayer, BlockRules, check_states
 from keisei.errors import WorkerError
+from keisei.parallel.code import package_files
 from keisei.parallel.communication import resident_bytes
 from keisei.parallel.crew import Crew, Watch
 from keisei.parallel.dispatch import Dispatch
-from keisei.parallel.messages import Play, Setup, code_version
+from keisei.parallel.messages import Play, Setup
 from keisei.parallel.model_sync import ModelSynchronizer
 from keisei.parallel.shared_memory import SharedMemory
 from keisei.parallel.slabs import Slabs
@@ -52,7 +53,7 @@ class ParallelManager:
         self.settings = settings
         self._rules = rules
         self._say = say
-        self._code = code_version()
+        self._code = package_files()
         self._player = BlockPlayer.of(rules)  # plays on when no worker may
         self._slabs = Slabs(
             self._player,
@@ -191,7 +192,14 @@ class ParallelManager:
         if self._crew is None:
             watch = Watch(self.settings.worker_timeout, self.settings.max_restarts, self.settings.start_timeout)
             beats = self._heartbeats.bytes.view(np.uint64).reshape(-1, HEARTBEATS)
-            self._crew = Crew(self.settings.num_workers, self._setup, beats, watch, self._say)
+            self._crew = Crew(
+                self.settings.num_workers,
+                self._setup,
+                code=self._code,
+                heartbeats=beats,
+                watch=watch,
+                say=self._say,
+            )
             self._crew.start()
         return self._crew
 
@@ -199,7 +207,6 @@ class ParallelManager:
         return Setup(
             incarnation=next(self._incarnations),
             number=number,
-            code=self._code,
             rules=self._rules,
             blocks=self.settings.blocks,
             slab_descriptors=self._slabs.descriptors,

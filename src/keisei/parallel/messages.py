@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-import xxhash
-
-import keisei
 from keisei.collect.blocks import BlockRules
 
 
@@ -17,7 +14,6 @@ class Setup:
 
     incarnation: int
     number: int  # of its heartbeats
-    code: str  # the version of the package: a worker of another one must not play
     rules: BlockRules
     blocks: int
     slab_descriptors: tuple[int, ...]  # one per buffer, [blocks · slab bytes]; none where rollouts go over the line
@@ -31,9 +27,9 @@ class Setup:
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker's answer: its code, and the sizes that it would use."""
+    """A worker's answer: the files of the package that it runs, and the sizes that it would use."""
 
-    code: str
+    code: Mapping[str, str]  # hashes
     slab_bytes: int
     slot_bytes: int
 
@@ -88,12 +84,3 @@ class Failed:
 
 
 Answer = Done | Stale | Failed
-
-
-def code_version() -> str:
-    """The package's version and a hash of its files, as they lie on the disk now."""
-    folder = Path(keisei.__file__).parent
-    whole = xxhash.xxh3_64()
-    for file in sorted(folder.rglob("*.py")):
-        whole.update(file.read_bytes())
-    return f"{keisei.__version__} ({whole.hexdigest()})"

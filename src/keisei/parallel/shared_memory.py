@@ -135,8 +135,9 @@ class Slab:
         """Write what was sent; where it cannot be, the slab is left without a header that holds."""
         self.header[:] = 0
         start = self.header.nbytes + self.end.size
-        if start <= len(packed) <= start + len(self.arrays):
-            found = np.frombuffer(packed, np.uint8)
+        found = np.frombuffer(packed, np.uint8)
+        used = int(found[24:32].view(np.uint64)[0]) if len(found) >= start else -1
+        if used == len(found) - start <= len(self.arrays):
             self.end.reshape(-1)[:] = found[self.header.nbytes : start]
             self.arrays[: len(packed) - start] = found[start:]
             self.header[:] = found[: self.header.nbytes].view(np.uint64)

@@ -11,8 +11,9 @@ import numpy as np
 from keisei.collect.blocks import BlockPlayer
 from keisei.environment import UInt8
 from keisei.errors import WorkerError
+from keisei.parallel.code import loaded_files
 from keisei.parallel.line import WorkerLine
-from keisei.parallel.messages import Done, Failed, Play, Ready, Refused, Setup, Stale, code_version
+from keisei.parallel.messages import Done, Failed, Play, Ready, Refused, Setup, Stale
 from keisei.parallel.model_sync import WeightsLayout, WeightsReader
 from keisei.parallel.shared_memory import READ_ONLY, SharedMemory, Slab, SlabLayout
 from keisei.rollout import RolloutLayout
@@ -45,7 +46,7 @@ class SelfPlayWorker:
     def ready(self) -> Ready:
         """What this worker would use, for the manager to compare."""
         network = self._player.policy.network
-        return Ready(code_version(), self._layout.bytes, WeightsLayout(network.state_dict()).bytes)
+        return Ready(loaded_files(), self._layout.bytes, WeightsLayout(network.state_dict()).bytes)
 
     def play(self, order: Play) -> Done | Stale | Failed:
         """Play a block into its slab, whose header is written last."""

@@ -1,0 +1,236 @@
+"""The manager as a library: start, collect, publish, pause, reset, numbers, stop; and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from keisei.errors import WorkerError
+from keisei.parallel.manager import ParallelManager, ParallelSettings
+from workers import BLOCKS, Log, WithTrouble, collected, crew, digest, managed, network, process_ids, rules, serially
+
+NAME = "tic-tac-toe"
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def is_there(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_library_snippet_of_the_design() -> None:
+    model, log = network(NAME, 0), Log()
+    manager = ParallelManager(rules(), ParallelSettings(blocks=BLOCKS, num_workers=2), log)
+    manager.start_workers(model)
+    found = []
+    for step in range(3):
+        found.append(digest(manager.collect_experiences()))
+        model.load_state_dict(network(NAME, step + 1).state_dict())
+        assert manager.sync_model_if_needed(model, step)
+    manager.stop_workers()
+    manager.close()
+    manager.close()
+    assert found == serially(NAME, 3)
+    assert not log
+
+
+def test_weights_are_published_at_the_interval_only() -> None:
+    model = network(NAME, 0)
+    with managed(model_sync_interval=3, workers=1) as manager:
+        assert [manager.sync_model_if_needed(model, step) for step in range(6)] == [False, False, True] * 2
+
+
+def test_workers_can_be_stopped_and_started_again_and_games_go_on() -> None:
+    with managed() as manager:
+        found = collected(manager, NAME, 2)
+        manager.stop_workers()
+        assert found + collected(manager, NAME, 1, first=2) == serially(NAME, 3)
+
+
+def test_reset_begins_anew() -> None:
+    with managed() as manager:
+        found = collected(manager, NAME, 2)
+        manager.reset()
+        assert collected(manager, NAME, 2) == found
+
+
+def test_pause_holds_another_thread_until_resume_and_refuses_its_own() -> None:
+    with managed(workers=1) as manager:
+        collected(manager, NAME, 1)
+        manager.pause()
+        with pytest.raises(WorkerError, match="call resume"):
+            manager.collect(1)
+        found: list[str] = []
+        thread = threading.Thread(target=lambda: found.extend(collected(manager, NAME, 1, first=1)))
+        thread.start()
+        thread.join(0.3)
+        assert thread.is_alive()
+        manager.resume()
+        thread.join(10)
+        assert found == serially(NAME, 2)[1:]
+
+
+def test_statistics_tell_what_workers_did() -> None:
+    with managed() as manager:
+        manager.publish(network(NAME, 0).state_dict(), 0)
+        rollout = manager.collect(0)
+        numbers = manager.statistics()
+        assert sum(numbers[f"worker/{place}/steps"] for place in range(2)) == rollout.steps
+        assert sum(numbers[f"worker/{place}/games"] for place in range(2)) == rollout.ended.sum()
+        assert numbers["parallel/syncs"] == 1
+        assert numbers["parallel/sync_bytes"] > 0
+        assert numbers["memory/all"] > numbers["memory/worker_0"] > 1e6
+        manager.publish(network(NAME, 1).state_dict(), 1)
+        assert manager.statistics()["parallel/version_lag"] == 1
+
+
+def test_environment_without_saved_states_stays_with_its_worker_and_the_log_says_so_once() -> None:
+    log = Log()
+    with managed(rules(build=WithTrouble(print, at=10**9, saved=False)), log=log) as manager:
+        found = collected(manager, NAME, 3)
+        assert manager.state()["states"].numel() == 0
+        assert found == serially(NAME, 3)
+        os.kill(process_ids(manager)[0], signal.SIGKILL)
+        collected(manager, NAME, 3, first=3)
+        manager.reset()
+        assert collected(manager, NAME, 3) == found
+    assert log.text.count("cannot save its states") == 1
+
+
+def test_workers_live_on_when_the_thread_that_started_them_ends() -> None:
+    with managed() as manager:
+        thread = threading.Thread(target=manager.start_workers, args=(network(NAME, 0),))
+        thread.start()
+        thread.join()
+        before = process_ids(manager)
+        time.sleep(0.1)
+        assert collected(manager, NAME, 2) == serially(NAME, 2)
+        assert process_ids(manager) == before
+
+
+PARENT = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from workers import *
+with managed(workers=2) as manager:
+    collected(manager, "tic-tac-toe", 1)
+    print(*process_ids(manager), flush=True)
+    while True:
+        collected(manager, "tic-tac-toe", 1)
+"""
+
+
+def a_run() -> tuple[subprocess.Popen[str], list[int]]:
+    """A process with a manager that plays on and on, and the numbers of its workers."""
+    command = [sys.executable, "-c", PARENT, str(Path(__file__).parent)]
+    parent = subprocess.Popen(
+        command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    assert parent.stdout is not None
+    return parent, [int(number) for number in parent.stdout.readline().split()]
+
+
+def gone_within(processes: list[int], seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while any(is_there(process) for process in processes) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not any(is_there(process) for process in processes)
+
+
+def test_workers_die_with_their_parent_and_leave_nothing() -> None:
+    before = set(os.listdir("/dev/shm"))
+    parent, workers = a_run()
+    assert len(workers) == 2
+    os.kill(parent.pid, signal.SIGKILL)
+    assert gone_within(workers, 1.0)
+    parent.communicate()
+    assert set(os.listdir("/dev/shm")) <= before
+
+
+def test_ctrl_c_to_the_group_ends_in_one_traceback_which_is_not_a_workers() -> None:
+    parent, workers = a_run()
+    os.killpg(parent.pid, signal.SIGINT)
+    _, errors = parent.communicate(timeout=20)
+    assert errors.count("Traceback") == 1, errors
+    assert "parallel/worker.py" not in errors
+    assert gone_within(workers, 1.0)
+
+
+@pytest.mark.parametrize("cycles", [3, pytest.param(100, marks=pytest.mark.long)])
+def test_starting_and_stopping_leaks_no_descriptor(cycles: int) -> None:
+    def cycle() -> None:
+        with managed(workers=1) as manager:
+            collected(manager, NAME, 1)
+
+    cycle()
+    before = descriptors()
+    for _ in range(cycles):
+        cycle()
+    assert descriptors() == before
+
+
+def test_budget_spent_goes_on_in_this_process_or_stops() -> None:
+    log = Log()
+    with managed(log=log, workers=1, max_restarts=0) as manager:
+        found = collected(manager, NAME, 1)
+        os.kill(process_ids(manager)[0], signal.SIGKILL)
+        found += collected(manager, NAME, 2, first=1)
+        assert found == serially(NAME, 3)
+        assert manager.statistics()["parallel/degraded"] == 1
+        assert manager.statistics()["parallel/restarts"] == 1
+    assert "IN THE LEARNER'S PROCESS" in log.text
+    with managed(workers=1, max_restarts=0, on_failure="stop") as manager:
+        collected(manager, NAME, 1)
+        os.kill(process_ids(manager)[0], signal.SIGKILL)
+        with pytest.raises(WorkerError, match="budget"):
+            collected(manager, NAME, 1, first=1)
+
+
+def test_worker_of_other_code_is_refused() -> None:
+    with managed(workers=1) as manager:
+        manager._code["parallel/worker.py"] = "other"
+        with pytest.raises(WorkerError, match=r"other code .* parallel/worker.py changed"):
+            collected(manager, NAME, 1)
+
+
+def test_worker_that_cannot_start_says_why() -> None:
+    class Unreadable(WithTrouble):
+        def __setstate__(self, state: object) -> None:
+            raise RuntimeError("a builder that cannot be read")
+
+    globals()["Unreadable"] = Unreadable
+    Unreadable.__qualname__ = "Unreadable"
+    with (
+        managed(rules(build=Unreadable(print)), workers=1) as manager,
+        pytest.raises(WorkerError, match="could not start"),
+    ):
+        collected(manager, NAME, 1)
+
+
+def test_death_is_seen_within_fifty_milliseconds() -> None:
+    log = Log()
+    with managed(rules(steps=600), workers=2, log=log) as manager:
+        manager.start_workers(network(NAME, 0))
+        thread = threading.Thread(target=manager.collect, args=(0,))
+        thread.start()
+        time.sleep(0.1)
+        restarts, began = crew(manager).restarts, time.monotonic()
+        os.kill(process_ids(manager)[1], signal.SIGKILL)
+        while crew(manager).restarts == restarts and time.monotonic() - began < 5:
+            time.sleep(0.0005)
+        seen = time.monotonic() - began
+        thread.join()
+    assert seen < 0.25  # the promise is 0.05 s; the machine may be busy with others
