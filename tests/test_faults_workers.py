@@ -6,7 +6,9 @@ import ctypes
 import os
 import re
 import signal
+import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -16,13 +18,24 @@ import pytest
 from keisei.collect import blocks
 from keisei.errors import WorkerError
 from keisei.parallel import crew as crews
-from keisei.parallel import model_sync
 from keisei.parallel.communication import WorkerCommunicator
 from keisei.parallel.model_sync import ModelSynchronizer
 from keisei.parallel.shared_memory import Slab
-from workers import Log, Trouble, Troubled, WithTrouble, collected, managed, network, process_ids, rules, serially
+from workers import (
+    GameName,
+    Log,
+    Trouble,
+    Troubled,
+    WithTrouble,
+    collected,
+    managed,
+    network,
+    process_ids,
+    rules,
+    serially,
+)
 
-NAME = "tic-tac-toe"
+NAME: GameName = "tic-tac-toe"
 
 
 # --- trouble: what environments do -----------------------------------------------------------------------------------
@@ -76,7 +89,7 @@ def lists_what_is_not(troubled: Troubled) -> None:
 
 
 def garbles_its_line(troubled: Troubled) -> None:
-    for descriptor in range(3, 20):
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
         try:
             if os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:"):
                 os.write(descriptor, b"\xff" * 100)
@@ -93,7 +106,7 @@ def loses_its_checksum(troubled: Troubled) -> None:
         slab.rollout.reward[0, 3, 2] += 1
         Slab.seal = original  # type: ignore[method-assign]
 
-    Slab.seal = seal  # type: ignore[method-assign]
+    Slab.seal = seal  # type: ignore[method-assign, assignment]
 
 
 # --- once: it is mended ----------------------------------------------------------------------------------------------
@@ -137,9 +150,9 @@ def test_block_that_fails_twice_stops_the_run_with_the_states_before_it(trouble:
 
 
 def test_exception_tells_how_to_see_it_again() -> None:
-    with managed(rules(build=WithTrouble(raises, at=-2)), workers=1) as manager:
-        with pytest.raises(WorkerError, match=r"(?s)in raises.*seed 7, step 2.*parallel.enabled=false"):
-            collected(manager, NAME, 1)
+    said = r"(?s)in raises.*seed 7, step 2.*parallel.enabled=false"
+    with managed(rules(build=WithTrouble(raises, at=-2)), workers=1) as manager, pytest.raises(WorkerError, match=said):
+        collected(manager, NAME, 1)
 
 
 # --- without what protects -------------------------------------------------------------------------------------------
@@ -166,10 +179,10 @@ def test_without_heartbeat_a_hang_is_never_seen(tmp_path: Path, monkeypatch: pyt
 
         original = crew.listen
 
-        def listen() -> list[crews.Event]:
+        def listen(seconds: float = 0.05) -> list[crews.Event]:
             if time.monotonic() > until:
                 raise Enough
-            return original()
+            return original(seconds)
 
         monkeypatch.setattr(crew, "listen", listen)
         with pytest.raises(Enough):
@@ -198,7 +211,12 @@ def test_stop_shorter_than_the_limit_costs_no_worker() -> None:
         for process in process_ids(manager):
             os.kill(process, signal.SIGSTOP)
         ids = process_ids(manager)
-        timer = __import__("threading").Timer(0.5, lambda: [os.kill(one, signal.SIGCONT) for one in ids])
+
+        def wake() -> None:
+            for one in ids:
+                os.kill(one, signal.SIGCONT)
+
+        timer = threading.Timer(0.5, wake)
         timer.start()
         assert collected(manager, NAME, 2, first=1) == serially(NAME, 3)[1:]
         timer.join()
@@ -245,37 +263,12 @@ def test_weights_that_stay_garbled_stop_the_run(monkeypatch: pytest.MonkeyPatch)
         collected(manager, NAME, 1)
 
 
-def unverified(first_lane: int) -> object:
-    from workers import environment
-
-    model_sync.checksum = Same()  # type: ignore[assignment]
-    return environment(NAME, first_lane)
-
-
-class Same:
-    """A checksum that equals every other."""
-
-    def __call__(self, *pieces: object) -> Same:
-        return self
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    def __ne__(self, other: object) -> bool:
-        return False
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __int__(self) -> int:
-        return 0
-
-
 def test_no_process_to_start_goes_on_with_fewer_or_here(monkeypatch: pytest.MonkeyPatch) -> None:
     from keisei.parallel.spawner import Spawner
 
     original, left = Spawner.start, [1]
 
-    def start(spawner: Spawner, line: int, inherited: tuple[int, ...]) -> object:
+    def start(spawner: Spawner, line: int, inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
         if left[0] <= 0:
             raise BlockingIOError("Resource temporarily unavailable")
         left[0] -= 1
@@ -287,5 +280,6 @@ def test_no_process_to_start_goes_on_with_fewer_or_here(monkeypatch: pytest.Monk
         before = len(os.listdir("/proc/self/fd"))
         with managed(log=log) as manager:
             assert collected(manager, NAME, 2) == serially(NAME, 2)
+        del manager  # its arrays hold what they show
         assert said in log.text
         assert len(os.listdir("/proc/self/fd")) == before

@@ -14,9 +14,22 @@ import pytest
 
 from keisei.errors import WorkerError
 from keisei.parallel.manager import ParallelManager, ParallelSettings
-from workers import BLOCKS, Log, WithTrouble, collected, crew, digest, managed, network, process_ids, rules, serially
+from workers import (
+    BLOCKS,
+    GameName,
+    Log,
+    WithTrouble,
+    collected,
+    crew,
+    digest,
+    managed,
+    network,
+    process_ids,
+    rules,
+    serially,
+)
 
-NAME = "tic-tac-toe"
+NAME: GameName = "tic-tac-toe"
 
 
 def descriptors() -> int:

@@ -59,6 +59,7 @@ class WorkerCommunicator:
     def give(self, order: Play) -> None:
         """Tell the worker what to play."""
         self.order = order
+        self._heartbeat[1] = 0  # until the worker writes
         self.is_alive()
         self.line.send(order)
 

@@ -115,14 +115,14 @@ class Crew:
         nobody = (self._refused or self._failed_to_start) and not self.workers
         return nobody or self.restarts > self._watch.max_restarts
 
-    def listen(self) -> list[Event]:
+    def listen(self, seconds: float = _LOOK_SECONDS) -> list[Event]:
         """What happens next: answers, deaths and hangs. Comes back soon, with nothing if nothing happens."""
         self._fill()
         poll = select.poll()
         for worker in self._everybody:
             poll.register(worker.line, select.POLLIN | (select.POLLOUT if worker.line.wants_to_send else 0))
             poll.register(worker.descriptor, select.POLLIN)
-        ready = dict(poll.poll(1e3 * _LOOK_SECONDS))
+        ready = dict(poll.poll(1e3 * seconds))
         happened: list[Event] = []
         for worker in tuple(self._everybody):
             if ready.get(worker.line.fileno(), 0) & select.POLLOUT:

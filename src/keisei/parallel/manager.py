@@ -153,6 +153,7 @@ class ParallelManager:
     def _play_by_workers(self, iteration: int, buffer: int) -> set[int]:
         """Let workers play all blocks; gives those that are missing when no worker is left."""
         crew = self._working_crew()
+        crew.listen(0.0)  # who died while there was nothing to do gets no block
         order = Play(-1, iteration, self._sync.version, self._progress.slot, buffer, self._progress.epoch)
         dispatch = Dispatch(
             crew,
