@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tiny_runs import TIC_TAC_TOE, Sections, write_config
+
 RUNNING = -1000
 MODULES = """
 tensorboard.compat.proto.event_pb2 tensorboard.compat.proto.summary_pb2 tensorboard.summary.writer.record_writer
@@ -126,6 +128,12 @@ def keisei(folder: Path, *arguments: object) -> Done:
     return start(folder, *arguments).wait()
 
 
+def train(folder: Path, *overrides: str, base: Sections = TIC_TAC_TOE) -> Done:
+    """A run in `run`, from its configuration to its end."""
+    write_config(folder, *overrides, base=base)
+    return keisei(folder, "train", "config.yaml", "--run-dir", "run", "--json")
+
+
 def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
     """Wait for something to become true."""
     end = time.monotonic() + seconds
@@ -159,7 +167,7 @@ def _start(arguments: list[str], folder: str, output: str, errors: str) -> int:
     try:
         _become(arguments, folder, output, errors)
     finally:
-        os._exit(99)
+        os._exit(1)  # a signal came before it was a command, or after
 
 
 def _become(arguments: list[str], folder: str, output: str, errors: str) -> None:

@@ -15,6 +15,7 @@ from keisei.checkpoint import latest
 from keisei.config import Config, load_run
 from keisei.history import LINES
 from keisei.metrics import Metrics, open_metrics
+from keisei.run_folder import LOCK
 from keisei.stopping import StopRequest
 from keisei.train import GROUPS, Training
 
@@ -42,6 +43,15 @@ SHOGI: Sections = {
     "environment": {"name": "shogi", "copies": 4, "move_limit": 20, "random_plies": 12},
     "network": {"kind": "convolutional", "depth": 1, "width": 8},
 }
+
+
+SAVE_EACH = "run.checkpoint_interval=1"
+KEEP_ALL = "run.keep_checkpoints=100"
+
+
+def total(iterations: int) -> str:
+    """A run of so many iterations, as an override."""
+    return f"run.total_steps={iterations * STEPS}"
 
 
 def write_config(folder: Path, *overrides: str, base: Sections = TIC_TAC_TOE) -> Path:
@@ -121,3 +131,9 @@ def summary(run: Path) -> dict[str, object]:
     found = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     assert isinstance(found, dict)
     return found
+
+
+def tree(run: Path) -> dict[str, bytes]:
+    """Everything that lies in a run's folder, but for who used it."""
+    files = [path for path in run.rglob("*") if path.is_file() and path.name != LOCK]
+    return {str(path.relative_to(run)): path.read_bytes() for path in files}
