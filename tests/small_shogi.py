@@ -12,7 +12,8 @@ import torch
 
 from keisei import build
 from keisei.build import Game
-from keisei.collect.serial import ChooseFrozen, SerialCollector
+from keisei.collect.blocks import ChooseFrozen
+from keisei.collect.serial import SerialCollector
 from keisei.config import NetworkConfig, ParallelConfig, RunConfig, ShogiConfig, ShogiRun
 from keisei.environment import Array, LegalForm, UInt8
 from keisei.networks import Network

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from keisei.checkpoint import Found
 from keisei.train import Training
@@ -107,28 +106,26 @@ def test_keys_that_resume_takes_change_no_bit(tmp_path: Path, override: str) -> 
 # --- without what protects -------------------------------------------------------------------------------------------
 
 
-def without_published(found: Found) -> Found:
+def without_published(made: Training, found: Found) -> Found:
     tensors = {**found.checkpoint.tensors, "published": found.checkpoint.weights}
     return replace(found, checkpoint=replace(found.checkpoint, tensors=tensors))
 
 
-def without_states(found: Found) -> Found:
-    none = {"states": torch.zeros((2, 2, 0), dtype=torch.uint8)}
-    return replace(
-        found, checkpoint=replace(found.checkpoint, tensors={**found.checkpoint.tensors, "environment": none})
-    )
+def without_states(made: Training, found: Found) -> Found:
+    tensors = {**found.checkpoint.tensors, "environment": made.parts.collector.state()}
+    return replace(found, checkpoint=replace(found.checkpoint, tensors=tensors))
 
 
-def without_optimizer(found: Found) -> Found:
+def without_optimizer(made: Training, found: Found) -> Found:
     return replace(found, checkpoint=replace(found.checkpoint, tensors={**found.checkpoint.tensors, "optimizer": {}}))
 
 
 @pytest.mark.parametrize("forget", [without_published, without_states, without_optimizer])
 def test_checkpoint_with_a_part_forgotten_ends_with_other_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget: Callable[[Found], Found]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget: Callable[[Training, Found], Found]
 ) -> None:
     overrides = TOTAL, "parallel.model_sync_interval=2"
     through = final_sha256(tmp_path / "through", *overrides)
     original = Training.restore
-    monkeypatch.setattr(Training, "restore", lambda made, found: original(made, forget(found)))
+    monkeypatch.setattr(Training, "restore", lambda made, found: original(made, forget(made, found)))
     assert stopped_at(3, tmp_path, *overrides) != through

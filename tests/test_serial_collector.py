@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from keisei.build import Game
+from keisei.collect.collector import Weights
 from keisei.collect.frozen import FrozenPool
 from keisei.collect.loop import Frozen, action_noise, play
 from keisei.collect.serial import SerialCollector
@@ -113,10 +114,10 @@ def test_block_played_alone_has_the_same_bits(frozen: bool) -> None:
     """Another split of the same work: each block by somebody who knows its state, the weights, seed and iteration."""
     whole = collector(frozen=frozen)
     whole.collect(0)
-    states, together = whole.save_state().copy(), bits(whole.collect(1))
+    states, together = whole.state(), bits(whole.collect(1))
     for block in range(BLOCKS):
         choose = pool() if frozen else None
-        alone = played_alone(block, states[block], 1, choose(block, 1) if choose else None)
+        alone = played_alone(block, states["states"][block].numpy(), 1, choose(block, 1) if choose else None)
         assert bits(alone) == [together[block]]
 
 
@@ -135,7 +136,7 @@ def played_alone(block: int, state: UInt8, iteration: int, frozen: Frozen | None
 def test_collection_goes_on_from_saved_states(frozen: bool) -> None:
     through = collector(frozen=frozen)
     collected(through)
-    saved = through.save_state().copy()
+    saved = through.state()
     expected = collected(through, (3, 4))
     fresh = collector(frozen=frozen)
     collected(fresh, (9,))  # whatever it did before
@@ -147,19 +148,20 @@ def test_collection_goes_on_from_saved_states(frozen: bool) -> None:
 
 def test_saved_states_are_of_each_game_and_saving_changes_nothing() -> None:
     one, other = collector(), collector()
-    states = one.save_state()
+    states = one.state()["states"]
     assert states.shape == (BLOCKS, LANES, game().build_environment(0).state_bytes)
-    assert states.dtype == np.uint8
-    assert one.save_state().tobytes() == states.tobytes()
+    assert states.dtype == torch.uint8
+    assert torch.equal(one.state()["states"], states)
     assert collected(one) == collected(other)
-    assert one.save_state().tobytes() == other.save_state().tobytes() != states.tobytes()
+    assert torch.equal(one.state()["states"], other.state()["states"])
+    assert not torch.equal(one.state()["states"], states)
 
 
 @pytest.mark.parametrize("blocks", [BLOCKS - 1, BLOCKS + 1])
 def test_states_of_another_number_of_blocks_are_refused(blocks: int) -> None:
     other = small_collector(game(), small_policy(game=game()), blocks=blocks, steps=STEPS)
     with pytest.raises((StateError, ValueError)):
-        collector().load_state(other.save_state())
+        collector().load_state(other.state())
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -199,8 +201,8 @@ def test_collector_acts_with_published_weights_only() -> None:
     before = collected(collecting, (0,))
     assert before == collected(collector("residual", weights=0), (0,))
 
-    collecting.publish(network, 4)
-    saved = collecting.save_state().copy()
+    collecting.publish(network.state_dict(), 4)
+    saved = collecting.state()
     published = collected(collecting, (1,))
     assert published == collected_with(learnt(), saved)
     assert published != collected_with(small_network("residual", 0), saved)
@@ -208,12 +210,12 @@ def test_collector_acts_with_published_weights_only() -> None:
     shake(network, 9)  # learning goes on; nobody has published it
     collecting.load_state(saved)
     assert collected(collecting, (1,)) == published
-    collecting.publish(network, 5)
+    collecting.publish(network.state_dict(), 5)
     collecting.load_state(saved)
     assert collected(collecting, (1,)) == collected_with(network, saved) != published
 
 
-def collected_with(network: Network, saved: UInt8) -> list[list[dict[str, bytes]]]:
+def collected_with(network: Network, saved: Weights) -> list[list[dict[str, bytes]]]:
     """What iteration 1 collects from these states with these weights from the start."""
     policy = Policy(network, game().encoder())
     collecting = small_collector(game(), policy, blocks=BLOCKS, steps=STEPS, seed=SEED)
@@ -225,7 +227,7 @@ def test_publishing_leaves_the_learners_network_to_the_learner() -> None:
     network = learnt()
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     collecting = collector("residual")
-    collecting.publish(network, 1)
+    collecting.publish(network.state_dict(), 1)
     collecting.collect(0)
     assert all(torch.equal(before[name], tensor) for name, tensor in network.state_dict().items())
     assert all(parameter.grad is None for parameter in network.parameters())
@@ -271,8 +273,8 @@ def test_environments_without_states_are_collected_and_go_on_as_they_are() -> No
         return SerialCollector(Forgetful, stubborn_policy(9, 1), blocks=2, steps=5, seed=SEED)
 
     one, other = fresh(), fresh()
-    states = one.save_state()
-    assert states.shape == (2, LANES, 0)
+    states = one.state()
+    assert states["states"].shape == (2, LANES, 0)
     for collecting in (one, other):
         collecting.collect(0)
     one.load_state(states)

@@ -76,7 +76,7 @@ class Training:
         self._restored: Path | None = None
         self._earlier_metrics: Mapping[str, JSON] = {}  # files of earlier sessions, with their sizes
         self._given_up = ""  # why, where the run stops by itself before its end
-        self.parts.collector.publish(self.parts.learner.network, self.progress.version)
+        self.parts.collector.publish(self.parts.learner.network.state_dict(), self.progress.version)
 
     @property
     def saved(self) -> Path | None:
@@ -138,6 +138,7 @@ class Training:
         numbers = {
             **{f"learn/{name}": value for name, value in learnt.items()},
             **self._collected(rollout, collected - began),
+            **self.parts.collector.statistics(),
             "time/collect": collected - began,
             "time/learn": learned - collected,
         }
@@ -195,7 +196,7 @@ class Training:
     def _publish(self) -> None:
         self.progress.version = self.progress.iteration
         self._published = _copied(self.parts.learner.network.state_dict())
-        self.parts.collector.publish(self.parts.learner.network, self.progress.version)
+        self.parts.collector.publish(self.parts.learner.network.state_dict(), self.progress.version)
 
     # --- telling -----------------------------------------------------------------------------------------------------
 
@@ -254,11 +255,10 @@ class Training:
     def checkpoint(self) -> Checkpoint:
         """Everything the run needs to go on from here."""
         tensors, facts = self.parts.learner.state()
-        states = torch.from_numpy(self.parts.collector.save_state())
         metrics = {**self._earlier_metrics, **self.parts.metrics.sizes()}
         return Checkpoint(
             weights=self.parts.learner.network.state_dict(),
-            tensors={"published": self._published, "optimizer": tensors, "environment": {"states": states}},
+            tensors={"published": self._published, "optimizer": tensors, "environment": self.parts.collector.state()},
             facts={"progress": self.progress.facts(), "learner": facts, "metrics": metrics},
             config=self.parts.config,
         )
@@ -270,11 +270,9 @@ class Training:
         self.progress = Progress.of(part(checkpoint.facts, "progress"))
         restore(learner.network, checkpoint.tensors["published"])
         self._published = _copied(learner.network.state_dict())
-        collector.publish(learner.network, self.progress.version)
+        collector.publish(self._published, self.progress.version)
         self._restore_learner(checkpoint)
-        states = checkpoint.tensors["environment"]["states"].numpy()
-        if states.size:
-            collector.load_state(states)
+        collector.load_state(checkpoint.tensors["environment"])
         self._earlier_metrics = part(checkpoint.facts, "metrics")
         self._restored = found.folder
 

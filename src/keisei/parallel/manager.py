@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from keisei.collect.blocks import BlockPlayer, BlockRules, check_states
+from keisei.collect.collector import Weights
 from keisei.errors import WorkerError
 from keisei.parallel.code import package_files
 from keisei.parallel.communication import resident_bytes
@@ -124,7 +125,7 @@ class ParallelManager:
 
     # --- as a collector ----------------------------------------------------------------------------------------------
 
-    def publish(self, weights: Mapping[str, Tensor], version: int) -> None:
+    def publish(self, weights: Weights, version: int) -> None:
         """From now on act with these weights."""
         self._progress.slot = self._sync.publish(weights, version)
 
@@ -219,11 +220,11 @@ class ParallelManager:
             heartbeat_bytes=self._heartbeats.size,
         )
 
-    def state(self) -> Mapping[str, Tensor]:
+    def state(self) -> Weights:
         """The states of all blocks, as they will go on."""
         return {"states": torch.from_numpy(self._slabs.states.copy())}
 
-    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+    def load_state(self, saved: Weights) -> None:
         """Go on from saved states."""
         check_states(self._slabs.states, saved["states"].numpy())
         self._slabs.states[:] = saved["states"].numpy()
