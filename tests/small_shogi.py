@@ -12,7 +12,7 @@ import torch
 
 from keisei import build
 from keisei.build import Game
-from keisei.collect.blocks import ChooseFrozen
+from keisei.collect.blocks import BlockRules, ChooseFrozen
 from keisei.collect.serial import SerialCollector
 from keisei.config import NetworkConfig, ParallelConfig, RunConfig, ShogiConfig, ShogiRun
 from keisei.environment import Array, LegalForm, UInt8
@@ -95,9 +95,8 @@ def small_collector(
     order: Callable[[int], Iterable[int]] = range,
 ) -> SerialCollector:
     """A collector of so many blocks of a game."""
-    return SerialCollector(
-        game.build_environment, policy, blocks=blocks, steps=steps, seed=seed, choose_frozen=choose_frozen, order=order
-    )
+    rules = BlockRules(game.build_environment, lambda: policy, lambda: choose_frozen, steps, seed)
+    return SerialCollector(rules, blocks=blocks, order=order)
 
 
 @cache

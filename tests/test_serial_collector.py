@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from keisei.build import Game
+from keisei.collect.blocks import BlockRules, nobody
 from keisei.collect.collector import Weights
 from keisei.collect.frozen import FrozenPool
 from keisei.collect.loop import Frozen, action_noise, play
@@ -270,7 +271,8 @@ class Forgetful(TicTacToe):
 
 def test_environments_without_states_are_collected_and_go_on_as_they_are() -> None:
     def fresh() -> SerialCollector:
-        return SerialCollector(Forgetful, stubborn_policy(9, 1), blocks=2, steps=5, seed=SEED)
+        rules = BlockRules(Forgetful, lambda: stubborn_policy(9, 1), lambda: nobody, 5, SEED)
+        return SerialCollector(rules, blocks=2)
 
     one, other = fresh(), fresh()
     states = one.state()
@@ -292,7 +294,8 @@ def test_collector_may_be_closed_twice_and_closes_its_environments() -> None:
         environment.close = lambda: closed.append(first_lane)  # type: ignore[method-assign]
         return environment
 
-    collecting = SerialCollector(build, small_policy(game=game()), blocks=2, steps=2, seed=0)  # type: ignore[arg-type]
+    rules = BlockRules(build, lambda: small_policy(game=game()), lambda: nobody, 2, 0)  # type: ignore[arg-type]
+    collecting = SerialCollector(rules, blocks=2)
     collecting.collect(0)
     collecting.close()
     assert set(closed) == {0, LANES}

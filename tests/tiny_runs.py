@@ -35,7 +35,7 @@ TIC_TAC_TOE: Sections = {
     },
     "network": {"kind": "mlp", "depth": 1, "width": 16, "policy": "dense"},
     "learner": {"minibatch_size": 8, "learning_rate": 0.01},
-    "parallel": {"block_size": 2, "rollout_length": 4},
+    "parallel": {"enabled": False, "block_size": 2, "rollout_length": 4},
     "evaluation": {"interval": 0, "final_games": 0},
 }
 SHOGI: Sections = {

@@ -164,14 +164,34 @@ class LearnerConfig(Section):
 
 
 class ParallelConfig(Section):
-    """How experience is collected."""
+    """How experience is collected, and by how many processes."""
 
+    enabled: bool = True
+    """Worker processes play the blocks; false: the same blocks are played in this process, where a breakpoint works."""
+    num_workers: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = "auto"
+    """How many; `auto` measures, and may choose to stay in this process."""
     block_size: int = Field(default=32, ge=1)
     """Copies per block, the unit of parallel work."""
     rollout_length: int = Field(default=64, ge=1)
     """Steps per rollout."""
     model_sync_interval: int = Field(default=1, ge=1)
     """Publish weights every so many iterations."""
+    async_learning: bool = False
+    """Learn while collecting, with a fixed lag."""
+    max_lag: int = Field(default=1, ge=1, le=100)
+    """With `async_learning`: each rollout is collected with the weights of so many iterations before."""
+    queue_maxsize: int = Field(default=100, ge=1)
+    """How many finished rollouts of blocks may wait before collection pauses; one whole rollout always may."""
+    worker_timeout: Number = Field(default=30.0, gt=0)
+    """After so many seconds without a sign of life a worker counts as hung."""
+    max_restarts: int = Field(default=10, ge=0)
+    """So many workers are replaced in a run."""
+    on_failure: Literal["serial", "stop"] = "serial"
+    """When they are used up: go on in this process, or stop with a checkpoint."""
+    use_shared_memory: bool = True
+    """Rollouts lie in shared memory; false: they travel through pipes, for systems without `memfd`."""
+    compression: Literal["none", "fp16", "bf16"] = "none"
+    """How weights are rounded when they are published; every collector acts with them as rounded."""
     learner_threads: int = Field(default=1, ge=1, le=1024)
     """Torch threads of the learner."""
 
@@ -257,6 +277,13 @@ FREE_TO_CHANGE = (
     "run.keep_checkpoints",
     "environment.threads",
     "evaluation",
+    "parallel.enabled",
+    "parallel.num_workers",
+    "parallel.queue_maxsize",
+    "parallel.worker_timeout",
+    "parallel.max_restarts",
+    "parallel.on_failure",
+    "parallel.use_shared_memory",
 )
 """Keys and sections that `keisei resume` takes: they change no bit of the weights, but for a longer run's schedules."""
 

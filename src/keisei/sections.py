@@ -12,7 +12,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -158,7 +158,11 @@ def _validate(model: type[S], values: Mapping[str, object], where: typing.Callab
         return model.model_validate(dict(values))
     except ValidationError as error:
         # A misspelt key first: it may be the reason of the others.
-        errors = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        found: dict[Location, ErrorDetails] = {}
+        for each in error.errors():
+            each["loc"] = _said(model, each["loc"])
+            found.setdefault(each["loc"], each)
+        errors = sorted(found.values(), key=lambda each: each["type"] != "extra_forbidden")
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         raise ConfigError(_line(model, errors[0], where(errors[0]["loc"])) + more) from None
 
@@ -188,6 +192,17 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean '{close[0]}'?" if close else f"known are {', '.join(known)}"
 
 
+def _said(model: type[BaseModel], location: Location) -> Location:
+    """A location as people write it: without the kind of value that pydantic tried where there are several."""
+    said: Location = ()
+    for part in location:
+        _, field = _find(model, said)
+        if isinstance(part, str) and field is not None and _section(field.annotation) is None:
+            break
+        said = (*said, part)
+    return said
+
+
 def _find(model: type[BaseModel], location: Location) -> tuple[type[BaseModel], FieldInfo | None]:
     """The innermost section that a location leads into, and the field that it names there."""
     owner: type[BaseModel] = model
@@ -211,27 +226,31 @@ def _section(annotation: object) -> type[BaseModel] | None:
 
 def allowed(field: FieldInfo) -> str:
     """What a field accepts, in words: its type and its range."""
-    annotation = field.annotation
+    return _allowed(field.annotation, field.metadata)
+
+
+def _allowed(annotation: object, metadata: Sequence[object]) -> str:
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        annotation = next(part for part in typing.get_args(annotation) if part is not types.NoneType)
+        parts = (part for part in typing.get_args(annotation) if part is not types.NoneType)
+        return " or ".join(_allowed(part, metadata).removeprefix("one of ") for part in parts)
+    if typing.get_origin(annotation) is Annotated:
+        inner, *limits = typing.get_args(annotation)
+        return _allowed(inner, [part for limit in limits for part in getattr(limit, "metadata", [limit])])
     if typing.get_origin(annotation) is Literal:
         return "one of " + ", ".join(map(str, typing.get_args(annotation)))
     if typing.get_origin(annotation) in (tuple, list):
-        return "a list" + (
-            " that is not empty" if any(hasattr(limit, "min_length") for limit in field.metadata) else ""
-        )
+        return "a list" + (" that is not empty" if any(hasattr(limit, "min_length") for limit in metadata) else "")
     if typing.get_origin(annotation) is dict:
         return "keys and values"
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    return words[annotation] + _range(field) if annotation in words else "valid"
+    if isinstance(annotation, type) and annotation in words:
+        return words[annotation] + _range(metadata)
+    return "valid"
 
 
-def _range(field: FieldInfo) -> str:
+def _range(metadata: Sequence[object]) -> str:
     limits = {
-        name: getattr(limit, name)
-        for limit in field.metadata
-        for name in ("ge", "gt", "le", "lt")
-        if hasattr(limit, name)
+        name: getattr(limit, name) for limit in metadata for name in ("ge", "gt", "le", "lt") if hasattr(limit, name)
     }
     if "ge" in limits and "le" in limits:
         return f" from {limits['ge']} to {limits['le']}"

@@ -1,13 +1,15 @@
 """From configuration to parts: the one place where a name becomes an implementation.
 
 `environments.py` has what `keisei.make` builds, `games.py` what a run knows of its game, `players.py` networks and
-opponents, `runs.py` the rest of a run. Importing this loads no torch.
+opponents, `collectors.py` who collects experience (`automatic.py` measures who does it best), `runs.py` the rest of a
+run. Importing this loads no torch.
 """
 
+from keisei.build.collectors import collector, parallel_manager, serial, workers
 from keisei.build.environments import environment, gymnasium, pettingzoo
 from keisei.build.games import Game, game, match_environment
 from keisei.build.players import checkpoint_policy, network, opponent, policy
-from keisei.build.runs import collector, evaluator, learner, training
+from keisei.build.runs import evaluator, learner, training
 
 __all__ = [
     "Game",
@@ -21,7 +23,10 @@ __all__ = [
     "match_environment",
     "network",
     "opponent",
+    "parallel_manager",
     "pettingzoo",
     "policy",
+    "serial",
     "training",
+    "workers",
 ]

@@ -6,16 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from keisei.build.collectors import collector
 from keisei.build.games import Game, game, match_environment
-from keisei.build.players import checkpoint_policy, opponent, policy
+from keisei.build.players import opponent, policy
 from keisei.config import Config, as_yaml
-from keisei.errors import ConfigError
 
 if TYPE_CHECKING:
     from keisei.arena.evaluation import BuildOpponent, MatchEvaluator
-    from keisei.collect.blocks import BlockRules
-    from keisei.collect.collector import Collector
-    from keisei.collect.frozen import FrozenPool
     from keisei.learning.ppo import PPO
     from keisei.metrics import Metrics
     from keisei.policy import Policy
@@ -46,44 +43,6 @@ def learner(config: Config, of: Game) -> PPO:
     return PPO(policy(config.network, of, config.run.seed), settings, config.run.seed)
 
 
-def collector(config: Config, of: Game) -> Collector:
-    """Who collects a run's experience."""
-    from keisei.collect.serial import SerialCollector
-
-    return SerialCollector(
-        of.build_environment,
-        policy(config.network, of, config.run.seed),
-        blocks=config.environment.copies // config.parallel.block_size,
-        steps=config.parallel.rollout_length,
-        seed=config.run.seed,
-        choose_frozen=frozen_pool(config, of),
-    )
-
-
-def block_rules(config: Config, of: Game) -> BlockRules:
-    """What playing a run's blocks needs, in whatever process."""
-    from keisei.collect.blocks import BlockRules
-
-    return BlockRules(
-        build_environment=of.build_environment,
-        build_policy=partial(policy, config.network, of, config.run.seed),
-        build_frozen=partial(frozen_pool, config, of),
-        steps=config.parallel.rollout_length,
-        seed=config.run.seed,
-    )
-
-
-def frozen_pool(config: Config, of: Game) -> FrozenPool:
-    """The frozen opponents of a run."""
-    from keisei.collect.frozen import FrozenPool
-
-    section = config.opponents
-    policies = [checkpoint_policy(Path(folder)) for folder in section.checkpoints]
-    if policies and len(of.seats) != 2:
-        raise ConfigError("'opponents.checkpoints' needs a game of two seats")
-    return FrozenPool(policies, section.share, config.run.seed, config.parallel.block_size)
-
-
 def evaluator(config: Config, of: Game, learnt: Policy, run: Path, stop: StopRequest) -> MatchEvaluator:
     """Who plays matches with a run's network."""
     from keisei.arena.evaluation import MatchEvaluator
@@ -109,16 +68,18 @@ def training(config: Config, run: Path, metrics: Metrics, stop: StopRequest) -> 
 
     of = game(config)
     learns = learner(config, of)
-    training: Training
+    training: Training | None = None
 
-    def alarm(text: str) -> None:
-        metrics.event(training.progress.iteration, "alarm", text)
+    def tell(kind: str, text: str) -> None:
+        metrics.event(training.progress.iteration if training else 0, kind, text)
+
+    alarm = partial(tell, "alarm")
 
     parts = Parts(
         run=run,
         config=as_yaml(config),
         learner=learns,
-        collector=collector(config, of),
+        collector=collector(config, of, tell),
         evaluator=evaluator(config, of, learns.policy, run, stop),
         keeper=CheckpointKeeper(
             run, every=config.run.checkpoint_interval, keep=config.run.keep_checkpoints, alarm=alarm

@@ -38,21 +38,14 @@ class BlockRules:
 class BlockPlayer:
     """Plays whichever block it is given. Environments are kept, one for each block that it met."""
 
-    def __init__(
-        self, build_environment: BuildEnvironment, policy: Policy, choose_frozen: ChooseFrozen, steps: int, seed: int
-    ) -> None:
-        self.policy = policy
-        self._build_environment = build_environment
-        self._choose_frozen = choose_frozen
-        self._steps = steps
-        self._seed = seed
-        self._first = build_environment(0)
+    def __init__(self, rules: BlockRules) -> None:
+        self.policy = rules.build_policy()
+        self._build_environment = rules.build_environment
+        self._choose_frozen = rules.build_frozen()
+        self._steps = rules.steps
+        self._seed = rules.seed
+        self._first = rules.build_environment(0)
         self._kept: dict[int, Environment] = {}  # each belongs to the lanes of one block
-
-    @classmethod
-    def of(cls, rules: BlockRules) -> BlockPlayer:
-        """A player by rules."""
-        return cls(rules.build_environment, rules.build_policy(), rules.build_frozen(), rules.steps, rules.seed)
 
     @property
     def environment(self) -> Environment:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 import torch
 
-from keisei.collect.blocks import BlockPlayer, ChooseFrozen, check_states, nobody
-from keisei.collect.collector import BuildEnvironment, Compression, Weights, as_published
-from keisei.policy import Policy
+from keisei.collect.blocks import BlockPlayer, BlockRules, check_states
+from keisei.collect.collector import Compression, Weights, as_published
 from keisei.rollout import Rollout, RolloutLayout
 
 
@@ -18,25 +17,21 @@ class SerialCollector:
 
     def __init__(
         self,
-        build_environment: BuildEnvironment,
-        policy: Policy,
+        rules: BlockRules,
         *,
         blocks: int,
-        steps: int,
-        seed: int,
-        choose_frozen: ChooseFrozen = nobody,
         order: Callable[[int], Iterable[int]] = range,
         buffers: int = 1,
         compression: Compression = "none",
     ) -> None:
         """`buffers` is for how many calls of `collect` a rollout stays valid."""
-        self.policy = policy  # its network holds the published weights
         self.version = 0
         self.order = order
         self._compression = compression
-        self._player = BlockPlayer(build_environment, policy, choose_frozen, steps, seed)
+        self._player = BlockPlayer(rules)
+        self.policy = self._player.policy  # its network holds the published weights
         self._states = np.stack([self._player.first_state(block) for block in range(blocks)])
-        layout = RolloutLayout(self._player.environment.groups[0], steps)
+        layout = RolloutLayout(self._player.environment.groups[0], rules.steps)
         self._rollouts = [layout.rollout(layout.allocate(blocks)) for _ in range(buffers)]
 
     def publish(self, weights: Weights, version: int) -> None:

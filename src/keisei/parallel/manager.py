@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from keisei.collect.blocks import BlockPlayer, BlockRules, check_states
-from keisei.collect.collector import Weights
+from keisei.collect.collector import Compression, Weights, as_published
 from keisei.errors import WorkerError
 from keisei.parallel.code import package_files
 from keisei.parallel.communication import resident_bytes
@@ -44,6 +44,7 @@ class ParallelSettings:
     max_restarts: int = 10
     on_failure: OnFailure = "serial"
     use_shared_memory: bool = True
+    compression: Compression = "none"
 
 
 class ParallelManager:
@@ -55,7 +56,7 @@ class ParallelManager:
         self._rules = rules
         self._say = say
         self._code = package_files()
-        self._player = BlockPlayer.of(rules)  # plays on when no worker may
+        self._player = BlockPlayer(rules)  # plays on when no worker may
         self._slabs = Slabs(
             self._player,
             rules.steps,
@@ -63,7 +64,8 @@ class ParallelManager:
             buffers=settings.buffers,
             shared=settings.use_shared_memory,
         )
-        self._sync = ModelSynchronizer(self._player.policy.network.state_dict(), settings.buffers + 1)
+        weights = as_published(self._player.policy.network.state_dict(), settings.compression)
+        self._sync = ModelSynchronizer(weights, settings.buffers + 1)
         self._incarnations = itertools.count(1)
         self._heartbeats = SharedMemory(8 * HEARTBEATS * (settings.num_workers + 1))
         self._crew: Crew | None = None
@@ -216,6 +218,7 @@ class ParallelManager:
             weights_descriptor=self._sync.memory.descriptor,
             weights_bytes=self._sync.memory.size,
             slot_bytes=self._sync.layout.bytes,
+            compression=self.settings.compression,
             heartbeat_descriptor=self._heartbeats.descriptor,
             heartbeat_bytes=self._heartbeats.size,
         )

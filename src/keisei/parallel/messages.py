@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from keisei.collect.blocks import BlockRules
+from keisei.collect.collector import Compression
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Setup:
     weights_descriptor: int
     weights_bytes: int
     slot_bytes: int
+    compression: Compression
     heartbeat_descriptor: int
     heartbeat_bytes: int
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from keisei.collect.collector import Compression, as_published
 from keisei.environment import UInt8
 from keisei.errors import WorkerError
 from keisei.parallel.shared_memory import SharedMemory, checksum
@@ -111,12 +112,17 @@ class ModelSynchronizer:
 class WeightsReader:
     """Applies published weights to a network of the same shapes."""
 
-    def __init__(self, network: nn.Module, memory: SharedMemory) -> None:
+    def __init__(self, network: nn.Module, memory: SharedMemory, compression: Compression = "none") -> None:
         self._targets: dict[str, Tensor] = network.state_dict()
-        self._layout = WeightsLayout(self._targets)
+        self._layout = WeightsLayout(as_published(self._targets, compression))
         self._memory = memory
         self._copy: UInt8 = np.zeros(self._layout.bytes, np.uint8)
         self._applied = b""  # the header of the weights that the network has
+
+    @property
+    def slot_bytes(self) -> int:
+        """Of the slot that it would read."""
+        return self._layout.bytes
 
     def apply(self, slot: int, version: int) -> None:
         """Make the network that version. Raises WorkerError, and changes nothing, where the slot holds another."""

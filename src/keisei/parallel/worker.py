@@ -14,7 +14,7 @@ from keisei.errors import WorkerError
 from keisei.parallel.code import loaded_files
 from keisei.parallel.line import WorkerLine
 from keisei.parallel.messages import Done, Failed, Play, Ready, Refused, Setup, Stale
-from keisei.parallel.model_sync import WeightsLayout, WeightsReader
+from keisei.parallel.model_sync import WeightsReader
 from keisei.parallel.shared_memory import READ_ONLY, SharedMemory, Slab, SlabLayout
 from keisei.rollout import RolloutLayout
 
@@ -27,14 +27,14 @@ class SelfPlayWorker:
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._player = BlockPlayer.of(setup.rules)
+        self._player = BlockPlayer(setup.rules)
         environment = self._player.environment
         rollout = RolloutLayout(environment.groups[0], setup.rules.steps)
         self._layout = SlabLayout(rollout, environment.copies, environment.state_bytes)
         shared = [self._attach(descriptor) for descriptor in setup.slab_descriptors]
         self._slabs = shared or [np.zeros((1, self._layout.bytes), np.uint8)]
         weights = SharedMemory(setup.weights_bytes, setup.weights_descriptor, protection=READ_ONLY)
-        self._weights = WeightsReader(self._player.policy.network, weights)
+        self._weights = WeightsReader(self._player.policy.network, weights, setup.compression)
         heartbeats = SharedMemory(setup.heartbeat_bytes, setup.heartbeat_descriptor)
         self._heartbeat = heartbeats.bytes.view(np.uint64).reshape(-1, HEARTBEATS)[setup.number]
         self._epoch = 0
@@ -45,8 +45,7 @@ class SelfPlayWorker:
 
     def ready(self) -> Ready:
         """What this worker would use, for the manager to compare."""
-        network = self._player.policy.network
-        return Ready(loaded_files(), self._layout.bytes, WeightsLayout(network.state_dict()).bytes)
+        return Ready(loaded_files(), self._layout.bytes, self._weights.slot_bytes)
 
     def play(self, order: Play) -> Done | Stale | Failed:
         """Play a block into its slab, whose header is written last."""

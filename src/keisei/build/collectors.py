@@ -1,0 +1,133 @@
+"""Who collects a run's experience, from its configuration: this process or others, at once or ahead of the learner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keisei.build.automatic import chosen
+from keisei.build.games import Game, game
+from keisei.build.players import checkpoint_policy, policy
+from keisei.config import Config, ParallelConfig
+from keisei.errors import ConfigError
+from keisei.sections import Section, check
+
+if TYPE_CHECKING:
+    from keisei.collect.blocks import BlockRules
+    from keisei.collect.collector import Collector
+    from keisei.collect.frozen import FrozenPool
+    from keisei.collect.serial import SerialCollector
+    from keisei.parallel.manager import ParallelManager
+
+Tell = Callable[[str, str], None]
+"""Gets what a collector has to say: `mode` or `alarm`, and a text."""
+
+
+def collector(config: Config, of: Game, tell: Tell) -> Collector:
+    """Who collects a run's experience."""
+    from keisei.collect.ahead import AheadCollector
+
+    section = config.parallel
+    plain = _plain(config, of, tell)
+    if not section.async_learning:
+        return plain
+    return AheadCollector(plain, section.max_lag, blocks=_blocks(config), most_waiting=section.queue_maxsize)
+
+
+def _plain(config: Config, of: Game, tell: Tell) -> Collector:
+    section = config.parallel
+    if not section.enabled:
+        return serial(config, of, section.rollout_length)
+    if section.num_workers == "auto":
+        return chosen(config, partial(serial, config, of), partial(workers, config, of, tell=tell), tell)
+    return workers(config, of, section.num_workers, tell=tell)
+
+
+def serial(config: Config, of: Game, steps: int) -> SerialCollector:
+    """This process plays the blocks, so many steps of them for a rollout."""
+    from keisei.collect.serial import SerialCollector
+
+    return SerialCollector(
+        replace(block_rules(config, of), steps=steps),
+        blocks=_blocks(config),
+        buffers=_buffers(config.parallel),
+        compression=config.parallel.compression,
+    )
+
+
+def workers(config: Config, of: Game, number: int, *, tell: Tell) -> ParallelManager:
+    """Worker processes play the blocks; there are never more of them than blocks."""
+    from keisei.parallel.manager import ParallelManager, ParallelSettings
+
+    section, blocks = config.parallel, _blocks(config)
+    if number > blocks:
+        tell("mode", f"{number} workers would share {blocks} blocks of {section.block_size}: {blocks} are started")
+    settings = ParallelSettings(
+        blocks=blocks,
+        num_workers=min(number, blocks),
+        model_sync_interval=section.model_sync_interval,
+        buffers=_buffers(section),
+        worker_timeout=section.worker_timeout,
+        max_restarts=section.max_restarts,
+        on_failure=section.on_failure,
+        use_shared_memory=section.use_shared_memory,
+        compression=section.compression,
+    )
+    return ParallelManager(block_rules(config, of), settings, partial(tell, "alarm"))
+
+
+def parallel_manager(
+    environment_config: Section | Mapping[str, object],
+    network_config: Section | Mapping[str, object],
+    parallel_config: Section | Mapping[str, object],
+    *,
+    seed: int,
+    tell: Callable[[str], None] = print,
+) -> ParallelManager:
+    """Worker processes to use outside any run: sections as in a run's file, `num_workers` with a number.
+
+    `tell` gets what goes wrong, in lines.
+    """
+    sections = {"environment": environment_config, "network": network_config, "parallel": parallel_config}
+    plain = {name: one.model_dump() if isinstance(one, Section) else one for name, one in sections.items()}
+    config = check(Config, {"run": {"seed": seed}, **plain}, "in keisei.build.parallel_manager()")
+    number = config.parallel.num_workers
+    if number == "auto":
+        raise ConfigError("'parallel.num_workers' must be a number here: only a run can measure how many are best")
+    return workers(config, game(config), number, tell=lambda _, text: tell(text))
+
+
+def block_rules(config: Config, of: Game) -> BlockRules:
+    """What playing a run's blocks needs, in whatever process."""
+    from keisei.collect.blocks import BlockRules
+
+    return BlockRules(
+        build_environment=of.build_environment,
+        build_policy=partial(policy, config.network, of, config.run.seed),
+        build_frozen=partial(frozen_pool, config, of),
+        steps=config.parallel.rollout_length,
+        seed=config.run.seed,
+    )
+
+
+def frozen_pool(config: Config, of: Game) -> FrozenPool:
+    """The frozen opponents of a run."""
+    from keisei.collect.frozen import FrozenPool
+
+    section = config.opponents
+    policies = [checkpoint_policy(Path(folder)) for folder in section.checkpoints]
+    if policies and len(of.seats) != 2:
+        raise ConfigError("'opponents.checkpoints' needs a game of two seats")
+    return FrozenPool(policies, section.share, config.run.seed, config.parallel.block_size)
+
+
+def _blocks(config: Config) -> int:
+    return config.environment.copies // config.parallel.block_size
+
+
+def _buffers(section: ParallelConfig) -> int:
+    """How many rollouts must stay valid at once."""
+    return section.max_lag + 1 if section.async_learning else 1
