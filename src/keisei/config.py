@@ -192,8 +192,17 @@ class ParallelConfig(Section):
     """Rollouts lie in shared memory; false: they travel through pipes, for systems without `memfd`."""
     compression: Literal["none", "fp16", "bf16"] = "none"
     """How weights are rounded when they are published; every collector acts with them as rounded."""
+    use_threads: bool = True
+    """With `async_learning`: where no workers do, a thread of the learner's process collects; false: the learner has a
+    process of its own, beside at least one worker."""
     learner_threads: int = Field(default=1, ge=1, le=1024)
     """Torch threads of the learner."""
+
+    @model_validator(mode="after")
+    def _has_somebody_to_collect(self) -> Self:
+        if self.async_learning and not self.enabled and not self.use_threads:
+            raise ValueError("without workers a thread collects ahead: set use_threads or enabled to true")
+        return self
 
 
 class OpponentsConfig(Section):
@@ -284,6 +293,7 @@ FREE_TO_CHANGE = (
     "parallel.max_restarts",
     "parallel.on_failure",
     "parallel.use_shared_memory",
+    "parallel.use_threads",
 )
 """Keys and sections that `keisei resume` takes: they change no bit of the weights, but for a longer run's schedules."""
 

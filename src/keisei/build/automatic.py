@@ -32,7 +32,7 @@ def chosen(
 
     `serial` takes the steps of its rollouts, `workers` how many there are.
     """
-    steps, number = config.parallel.rollout_length, _fitting(config)
+    steps, number = config.parallel.rollout_length, fitting(config)
     if number < 2 and not config.parallel.async_learning:
         tell("mode", f"no workers: {_why_one(config)}")
         return serial(steps)
@@ -58,7 +58,7 @@ def chosen(
     return serial(steps)
 
 
-def _fitting(config: Config) -> int:
+def fitting(config: Config) -> int:
     """As many workers as there are blocks, and processors that the learner does not keep busy meanwhile."""
     free = len(os.sched_getaffinity(0))
     if config.parallel.async_learning:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keisei.build.automatic import chosen
+from keisei.build.automatic import chosen, fitting
 from keisei.build.games import Game, game
 from keisei.build.players import checkpoint_policy, policy
 from keisei.config import Config, ParallelConfig
@@ -41,9 +41,11 @@ def _plain(config: Config, of: Game, tell: Tell) -> Collector:
     section = config.parallel
     if not section.enabled:
         return serial(config, of, section.rollout_length)
-    if section.num_workers == "auto":
-        return chosen(config, partial(serial, config, of), partial(workers, config, of, tell=tell), tell)
-    return workers(config, of, section.num_workers, tell=tell)
+    if section.num_workers != "auto":
+        return workers(config, of, section.num_workers, tell=tell)
+    if section.async_learning and not section.use_threads:
+        return workers(config, of, fitting(config), tell=tell)
+    return chosen(config, partial(serial, config, of), partial(workers, config, of, tell=tell), tell)
 
 
 def serial(config: Config, of: Game, steps: int) -> SerialCollector:

@@ -86,13 +86,15 @@ class AheadCollector:
         begun: Future[Weights] = Future()
 
         def work() -> Rollout:
-            self._wait_for_room()
-            begun.set_result(self._collector.state())
             try:
+                self._wait_for_room()
+                begun.set_result(self._collector.state())
                 self._collector.publish(published.weights, published.version)
                 rollout = self._collector.collect(number)
-            except BaseException:
+            except BaseException as error:
                 self._stopped = True
+                if not begun.done():
+                    begun.set_exception(error)
                 raise
             with self._room:
                 self._waiting += self._blocks
@@ -109,13 +111,11 @@ class AheadCollector:
     def state(self) -> Weights:
         """Where the next rollout begins, and the weights that it and those after it are collected with."""
         ahead = self._ahead()
-        if not ahead:
-            return self._collector.state()
-        state = dict(ahead[0].begun.result())
-        state[_VERSIONS] = torch.tensor([one.published.version for one in ahead])
-        for one in ahead:
-            named = one.published.weights.items()
-            state |= {f"weights.{one.published.version}.{name}": tensor for name, tensor in named}
+        state = dict(ahead[0].begun.result() if ahead else self._collector.state())
+        published = [one.published for one in ahead] or list(self._restored.values())
+        state[_VERSIONS] = torch.tensor([one.version for one in published], dtype=torch.int64)
+        for one in published:
+            state |= {f"weights.{one.version}.{name}": tensor for name, tensor in one.weights.items()}
         return state
 
     def _ahead(self) -> list[_Ordered]:
@@ -126,8 +126,7 @@ class AheadCollector:
         """Go on from a saved state."""
         self._drop_orders()
         self._collector.load_state({name: one for name, one in saved.items() if not name.startswith("weights.")})
-        versions = saved[_VERSIONS].tolist() if _VERSIONS in saved else []
-        for place, version in enumerate(versions):
+        for place, version in enumerate(saved[_VERSIONS].tolist()):
             prefix = f"weights.{version}."
             weights = {name.removeprefix(prefix): one for name, one in saved.items() if name.startswith(prefix)}
             self._restored[place] = _Published(version, weights)
