@@ -23,12 +23,13 @@ def played(
     iteration: int = 0,
     fill: int = 0xFF,
     reset: bool = True,
+    finals: bool = False,
 ) -> Rollout:
     """A block's share of a rollout, in memory that was full of something else."""
     if reset:
         state = np.zeros((environment.copies, environment.state_bytes), np.uint8)
         environment.save_state(state)
-    layout = RolloutLayout(environment.groups[0], steps)
+    layout = RolloutLayout(environment.groups[0], steps, finals=finals)
     memory = layout.allocate(1)
     memory[:] = fill
     rollout = layout.rollout(memory)

@@ -183,6 +183,18 @@ def test_last_row_and_last_positions_are_valued_by_the_network_that_played() -> 
     assert len(np.unique(rollout.final_value)) > LANES
 
 
+def test_last_positions_are_kept_where_a_learner_wants_them() -> None:
+    game = small_game(block_size=LANES, move_limit=3)
+    policy = small_policy(game=game)
+    rollout = played(game.build_environment(0), policy, steps=10, finals=True)
+    replay = Replay(rollout, "startpos", 3)
+    replay.check()
+    assert len(replay.finals) == 3 * LANES
+    for t, b in np.ndindex(10, LANES):
+        expected = replay.finals.get((t, b), np.zeros(rollout.group.shape, rollout.group.dtype))
+        assert np.array_equal(rollout.final_observation[0, t, b], expected)
+
+
 class CountingPolicy(Policy):
     """Remembers how many lanes it was asked about at a time."""
 

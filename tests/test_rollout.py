@@ -21,7 +21,7 @@ def group(form: LegalForm) -> Group:
 
 
 def rollout_in(form: LegalForm, fill: int = 0) -> Rollout:
-    layout = RolloutLayout(group(form), STEPS)
+    layout = RolloutLayout(group(form), STEPS, finals=True)
     memory = layout.allocate(BLOCKS)
     memory[:] = fill
     return layout.rollout(memory)
@@ -56,6 +56,7 @@ def test_arrays_have_the_shapes_and_types_that_they_say(form: LegalForm) -> None
         **dict.fromkeys(("choice", "length"), (done, "int32")),
         **dict.fromkeys(("ended", "cut_off", "acted"), (done, "bool")),
         "reason": (done, "uint8"),
+        "final_observation": ((n, t, b, 2, 3), "uint8"),
     }
     assert set(ARRAYS) == set(expected)
     found = {name: (getattr(rollout, name).shape, str(getattr(rollout, name).dtype)) for name in ARRAYS}
@@ -76,8 +77,17 @@ def test_no_two_arrays_share_a_byte_and_no_two_blocks_do(form: LegalForm) -> Non
         assert np.array_equal(getattr(rollout, name), written[name]), name
 
 
+def test_last_positions_take_no_memory_where_nobody_wants_them() -> None:
+    with_finals, without = (RolloutLayout(group("mask"), STEPS, finals=finals) for finals in (True, False))
+    assert with_finals.bytes - without.bytes == 128  # 4 · 5 · 2 · 3 bytes, aligned
+    rollout = without.rollout(without.allocate(BLOCKS))
+    assert rollout.final_observation.shape == (BLOCKS, 0)
+    assert not rollout.has_finals
+    assert not rollout.block(1).has_finals
+
+
 def test_arrays_of_a_block_lie_together_and_aligned() -> None:
-    layout = RolloutLayout(group("list"), STEPS)
+    layout = RolloutLayout(group("list"), STEPS, finals=True)
     memory = layout.allocate(BLOCKS)
     assert memory.shape == (BLOCKS, layout.bytes)
     block = layout.rollout(memory).block(1)

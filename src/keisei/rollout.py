@@ -35,6 +35,7 @@ class Rollout:
     ended: Bool  # [N, T, B]
     cut_off: Bool  # [N, T, B]
     final_value: Float32  # [N, T, B] of the last position of games that were cut off; elsewhere 0
+    final_observation: Array  # [N, T, B, *shape] that position, where `cut_off`; [N, 0] where no learner wants it
     acted: Bool  # [N, T, B] whether this row is a decision to learn from
     reason: UInt8  # [N, T, B]
     length: Int32  # [N, T, B]
@@ -42,7 +43,12 @@ class Rollout:
     @property
     def used_bytes(self) -> int:
         """How much of a block's memory is written, for a rollout of one block: lists lie last, and are seldom long."""
-        return RolloutLayout(self.group, self.reward.shape[1]).used_bytes(self)
+        return RolloutLayout(self.group, self.reward.shape[1], finals=self.has_finals).used_bytes(self)
+
+    @property
+    def has_finals(self) -> bool:
+        """Whether the last positions of games that were cut off are kept."""
+        return self.final_observation.shape[1:] != (0,)
 
     @property
     def steps(self) -> int:
@@ -97,14 +103,14 @@ ARRAYS = [field.name for field in fields(Rollout) if field.name != "group"]
 
 
 class RolloutLayout:
-    """Where the arrays of a block lie in its flat memory."""
+    """Where the arrays of a block lie in its flat memory; `finals` is for learners that look at last positions."""
 
-    def __init__(self, group: Group, steps: int) -> None:
+    def __init__(self, group: Group, steps: int, *, finals: bool = False) -> None:
         self.group = group
         self.steps = steps
         self._places: dict[str, tuple[int, tuple[int, ...], np.dtype[np.generic]]] = {}
         at = 0
-        for name, (shape, dtype) in _shapes(group, steps, len(group.lanes)).items():
+        for name, (shape, dtype) in _shapes(group, steps, len(group.lanes), finals).items():
             self._places[name] = at, shape, dtype
             at += -(-prod(shape) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
         self.bytes = at
@@ -140,7 +146,9 @@ def _strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _shapes(group: Group, steps: int, lanes: int) -> dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]:
+def _shapes(
+    group: Group, steps: int, lanes: int, finals: bool
+) -> dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]:
     seen, done = (steps + 1, lanes), (steps, lanes)
     listed = group.legal == "list"
     width = group.actions if group.legal == "mask" else -(-group.actions // 8)
@@ -160,6 +168,7 @@ def _shapes(group: Group, steps: int, lanes: int) -> dict[str, tuple[tuple[int, 
         "ended": (done, flag),
         "cut_off": (done, flag),
         "final_value": (done, float32),
+        "final_observation": ((*done, *group.shape) if finals else (0,), group.dtype),
         "acted": (done, flag),
         "reason": (done, np.dtype(np.uint8)),
         "length": (done, np.dtype(np.int32)),

@@ -12,7 +12,7 @@ from keisei.collect.loop import Beat, Frozen, action_noise, play, silent
 from keisei.environment import NO_SEAT, Array, Bool, Environment, Int8, Int64, UInt8
 from keisei.errors import ContractError, StateError
 from keisei.policy import Policy
-from keisei.rollout import Rollout
+from keisei.rollout import Rollout, RolloutLayout
 from keisei.threads import torch_threads
 
 ChooseFrozen = Callable[[int, int], Frozen | None]
@@ -33,6 +33,11 @@ class BlockRules:
     build_frozen: Callable[[], ChooseFrozen]
     steps: int
     seed: int
+    finals: bool = False  # keep the last positions of games that are cut off
+
+    def layout(self, environment: Environment) -> RolloutLayout:
+        """Where the arrays of a block of this environment lie."""
+        return RolloutLayout(environment.groups[0], self.steps, finals=self.finals)
 
 
 class BlockPlayer:

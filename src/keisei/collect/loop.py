@@ -122,6 +122,10 @@ def _write_values(policy: Policy, rollout: Rollout, cut_offs: list[tuple[int, in
     after = rollout.observation[0, -1]
     rollout.bootstrap[0] = policy.values(after)
     rollout.final_value[0] = 0
+    rollout.final_observation[0] = 0
+    if rollout.has_finals:
+        for t, b, seen in cut_offs:
+            rollout.final_observation[0, t, b] = seen
     lanes = len(after)
     for first in range(0, len(cut_offs), lanes):
         some = cut_offs[first : first + lanes]

@@ -9,7 +9,7 @@ import torch
 
 from keisei.collect.blocks import BlockPlayer, BlockRules, check_states
 from keisei.collect.collector import Compression, Weights, as_published
-from keisei.rollout import Rollout, RolloutLayout
+from keisei.rollout import Rollout
 
 
 class SerialCollector:
@@ -31,7 +31,7 @@ class SerialCollector:
         self._player = BlockPlayer(rules)
         self.policy = self._player.policy  # its network holds the published weights
         self._states = np.stack([self._player.first_state(block) for block in range(blocks)])
-        layout = RolloutLayout(self._player.environment.groups[0], rules.steps)
+        layout = rules.layout(self._player.environment)
         self._rollouts = [layout.rollout(layout.allocate(blocks)) for _ in range(buffers)]
 
     def publish(self, weights: Weights, version: int) -> None:

@@ -59,7 +59,7 @@ class ParallelManager:
         self._player = BlockPlayer(rules)  # plays on when no worker may
         self._slabs = Slabs(
             self._player,
-            rules.steps,
+            rules.layout(self._player.environment),
             blocks=settings.blocks,
             buffers=settings.buffers,
             shared=settings.use_shared_memory,

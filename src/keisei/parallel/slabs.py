@@ -12,9 +12,8 @@ from keisei.rollout import Rollout, RolloutLayout
 class Slabs:
     """The memory of all blocks, once for each rollout that stays valid, and the states in between."""
 
-    def __init__(self, player: BlockPlayer, steps: int, *, blocks: int, buffers: int, shared: bool) -> None:
+    def __init__(self, player: BlockPlayer, layout: RolloutLayout, *, blocks: int, buffers: int, shared: bool) -> None:
         environment = player.environment
-        layout = RolloutLayout(environment.groups[0], steps)
         self.layout = SlabLayout(layout, environment.copies, environment.state_bytes)
         size = blocks * self.layout.bytes
         self._shared = [SharedMemory(size) for _ in range(buffers)] if shared else []

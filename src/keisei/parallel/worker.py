@@ -16,7 +16,6 @@ from keisei.parallel.line import WorkerLine
 from keisei.parallel.messages import Done, Failed, Play, Ready, Refused, Setup, Stale
 from keisei.parallel.model_sync import WeightsReader
 from keisei.parallel.shared_memory import READ_ONLY, SharedMemory, Slab, SlabLayout
-from keisei.rollout import RolloutLayout
 
 HEARTBEATS = 8
 """Numbers of a worker's heartbeat: how often it has beaten, and the step of the block at which it is."""
@@ -29,7 +28,7 @@ class SelfPlayWorker:
         self._setup = setup
         self._player = BlockPlayer(setup.rules)
         environment = self._player.environment
-        rollout = RolloutLayout(environment.groups[0], setup.rules.steps)
+        rollout = setup.rules.layout(environment)
         self._layout = SlabLayout(rollout, environment.copies, environment.state_bytes)
         shared = [self._attach(descriptor) for descriptor in setup.slab_descriptors]
         self._slabs = shared or [np.zeros((1, self._layout.bytes), np.uint8)]
