@@ -8,6 +8,7 @@ from math import exp, log, tanh
 
 import numpy as np
 
+from keisei.environment import Float32
 from keisei.opponents import Float64
 from keisei.rollout import Rollout
 
@@ -22,9 +23,10 @@ class Decision:
     value: float
     reward: float
     factor: float  # what the next decision's value counts
+    trust: float
 
 
-def _decisions(rollout: Rollout, block: int, lane: int, gamma: float) -> list[Decision]:
+def _decisions(rollout: Rollout, block: int, lane: int, gamma: float, trust: Float32) -> list[Decision]:
     found: list[Decision] = []
     for t in range(rollout.reward.shape[1]):
         at = block, t, lane
@@ -32,19 +34,20 @@ def _decisions(rollout: Rollout, block: int, lane: int, gamma: float) -> list[De
         if rollout.cut_off[at]:
             reward, factor = reward + factor * float(rollout.final_value[at]), 0.0
         if rollout.acted[at]:
-            found.append(Decision(t, float(rollout.value[at]), reward, factor))
+            found.append(Decision(t, float(rollout.value[at]), reward, factor, float(trust[at])))
         elif found:
             found[-1].reward += found[-1].factor * reward
             found[-1].factor *= factor
     return found
 
 
-def slow_advantages(rollout: Rollout, gamma: float, lam: float) -> Float64:
-    """`[N, T, B]`, one lane at a time; 0 in rows without a decision."""
+def slow_advantages(rollout: Rollout, gamma: float, lam: float, trust: Float32 | None = None) -> Float64:
+    """`[N, T, B]`, one lane at a time; 0 in rows without a decision. Without `trust`, everything is believed."""
     blocks, steps, lanes = rollout.reward.shape
     result = np.zeros((blocks, steps, lanes))
+    believed = np.ones((blocks, steps, lanes), np.float32) if trust is None else trust
     for block, lane in np.ndindex(blocks, lanes):
-        decisions = _decisions(rollout, block, lane, gamma)
+        decisions = _decisions(rollout, block, lane, gamma, believed)
         bootstrap = float(rollout.bootstrap[block, lane])
         for number, decision in enumerate(decisions):
             result[block, decision.step, lane] = _advantage(decisions, number, bootstrap, lam)
@@ -58,7 +61,8 @@ def _advantage(decisions: list[Decision], number: int, bootstrap: float, lam: fl
     last = number + 1 == len(decisions)
     next_value = bootstrap if last else decisions[number + 1].value
     delta = now.reward + now.factor * next_value - now.value
-    return delta + lam * now.factor * _advantage(decisions, number + 1, bootstrap, lam)
+    trust = 1.0 if last else decisions[number + 1].trust
+    return delta + lam * now.factor * trust * _advantage(decisions, number + 1, bootstrap, lam)
 
 
 # --- PPO of a network with one linear layer for each head

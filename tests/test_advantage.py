@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keisei.environment import Float32
 from keisei.learning.advantage import advantages
 from keisei.rollout import ARRAYS, Rollout
 from lived import blank, fill_with_games, group_of, one_lane
@@ -15,8 +16,13 @@ from slow_learning import slow_advantages
 GAMMA, LAM = 0.99, 0.95
 
 
+def believed(rollout: Rollout) -> Float32:
+    """Full trust."""
+    return np.ones(rollout.reward.shape, np.float32)
+
+
 def of_lane(rollout: Rollout, gamma: float = GAMMA, lam: float = LAM) -> list[float]:
-    found: list[float] = advantages(rollout, gamma, lam)[0, :, 0].tolist()
+    found: list[float] = advantages(rollout, gamma, lam, believed(rollout))[0, :, 0].tolist()
     return found
 
 
@@ -105,6 +111,16 @@ def test_lane_without_any_decision_has_no_advantages() -> None:
     assert of_lane(one_lane([(1, -1, 9), (2, 1, 9)], bootstrap=3, waits=[0, 1])) == [0, 0]
 
 
+def test_distrust_of_a_decision_stops_what_comes_after_it_from_reaching_back() -> None:
+    # V-trace by hand, λ = 1, γ = 1, one seat. ρ = 1, 0.5, 0: the target of row 2 is its own value, 0.3, whatever it led
+    # to; of row 1: 0.2 + 0.5·(1 + 0.3 - 0.2) = 0.75, its advantage 1.1; of row 0: 0.1 + 1·(0 + 0.75 - 0.1) = 0.75.
+    rollout = one_lane([(0, 1, 0.1), (1, 1, 0.2), (5, 0, 0.3)], bootstrap=0)
+    trust = np.array([1, 0.5, 0], np.float32).reshape(1, 3, 1)
+    found = advantages(rollout, 1.0, 1.0, trust)
+    assert found.ravel().tolist() == pytest.approx([0.65, 1.1, 4.7], abs=1e-6)
+    assert (rollout.value + trust * found).ravel().tolist() == pytest.approx([0.75, 0.75, 0.3], abs=1e-6)
+
+
 # --- against a recursion over one lane at a time, in double precision
 
 
@@ -122,16 +138,19 @@ def test_random_games_agree_with_the_recursion(
 ) -> None:
     rollout = blank(group_of((1,), 1, "mask", lanes), blocks, steps)
     fill_with_games(rollout, np.random.default_rng(seed))
-    found = advantages(rollout, gamma, lam)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, slow_advantages(rollout, gamma, lam), rtol=1e-4, atol=1e-4)
+    trust = np.random.default_rng(seed).random(rollout.reward.shape, np.float32)
+    trust[~rollout.acted] = 1
+    for trusted in (believed(rollout), trust):
+        found = advantages(rollout, gamma, lam, trusted)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, slow_advantages(rollout, gamma, lam, trusted), rtol=1e-4, atol=1e-4)
 
 
 def test_rollout_itself_stays_as_it_is() -> None:
     rollout = blank(group_of((1,), 1, "mask", 3), 2, 8)
     fill_with_games(rollout, np.random.default_rng(5))
     before = {name: getattr(rollout, name).copy() for name in ARRAYS}
-    advantages(rollout, GAMMA, LAM)
+    advantages(rollout, GAMMA, LAM, believed(rollout))
     assert all(np.array_equal(getattr(rollout, name), before[name]) for name in ARRAYS)
 
 
@@ -139,6 +158,6 @@ def test_what_stands_in_rows_without_decision_as_value_does_not_matter() -> None
     rollout = blank(group_of((1,), 1, "mask", 4), 2, 9)
     fill_with_games(rollout, np.random.default_rng(6))
     rollout.acted[:, ::3] = False
-    before = advantages(rollout, GAMMA, LAM)
+    before = advantages(rollout, GAMMA, LAM, believed(rollout))
     rollout.value[~rollout.acted] = np.nan
-    assert np.array_equal(advantages(rollout, GAMMA, LAM), before)
+    assert np.array_equal(advantages(rollout, GAMMA, LAM, believed(rollout)), before)

@@ -192,6 +192,8 @@ class ParallelConfig(Section):
     """Rollouts lie in shared memory; false: they travel through pipes, for systems without `memfd`."""
     compression: Literal["none", "fp16", "bf16"] = "none"
     """How weights are rounded when they are published; every collector acts with them as rounded."""
+    v_trace: bool = False
+    """Believe what older weights have made as far as the present ones would choose the same (V-trace)."""
     use_threads: bool = True
     """With `async_learning`: where no workers do, a thread of the learner's process collects; false: the learner has a
     process of its own, beside at least one worker."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 def learner(config: Config, of: Game) -> PPO:
     """The learner of a run, with the run's first weights."""
     from keisei.learning.ppo import PPO, PPOSettings, Schedule
+    from keisei.learning.trust import full_trust, v_trace
 
     section = config.learner
     settings = PPOSettings(
@@ -40,7 +41,8 @@ def learner(config: Config, of: Game) -> PPO:
         normalize_advantages=section.normalize_advantages,
         threads=config.parallel.learner_threads,
     )
-    return PPO(policy(config.network, of, config.run.seed), settings, config.run.seed)
+    trust = v_trace if config.parallel.v_trace else full_trust
+    return PPO(policy(config.network, of, config.run.seed), settings, config.run.seed, trust)
 
 
 def evaluator(config: Config, of: Game, learnt: Policy, run: Path, stop: StopRequest) -> MatchEvaluator:

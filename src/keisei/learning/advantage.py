@@ -8,11 +8,12 @@ from keisei.environment import Float32
 from keisei.rollout import Rollout
 
 
-def advantages(rollout: Rollout, gamma: float, lam: float) -> Float32:
+def advantages(rollout: Rollout, gamma: float, lam: float, trust: Float32) -> Float32:
     """Advantages `[N, T, B]` of the decisions, each for the seat that decided; 0 in rows without a decision.
 
-    `δ_t = r_t + γ·d_t·V_{t+1} - V_t`, `A_t = δ_t + γ·λ·d_t·A_{t+1}`. A game that was cut off goes on in the value of
-    its last position. Rows without a decision are folded into the decision before them.
+    `δ_t = r_t + γ·d_t·V_{t+1} - V_t`, `A_t = δ_t + γ·λ·d_t·ρ_{t+1}·A_{t+1}`. A game that was cut off goes on in the
+    value of its last position. Rows without a decision are folded into the decision before them. The trust
+    `ρ [N, T, B]` is how far each decision is believed; `V_t + ρ_t·A_t` is what the value of a decision is to become.
     """
     reward, factor = _with_cut_offs(rollout, gamma)
     # A row without a decision expects what comes after it, and hands the advantage on as it is.
@@ -23,7 +24,8 @@ def advantages(rollout: Rollout, gamma: float, lam: float) -> Float32:
     for t in reversed(range(reward.shape[1])):
         expected = reward[:, t] + factor[:, t] * next_value
         next_value = np.where(rollout.acted[:, t], rollout.value[:, t], expected)
-        result[:, t] = next_advantage = expected - next_value + onward[:, t] * next_advantage
+        result[:, t] = expected - next_value + onward[:, t] * next_advantage
+        next_advantage = trust[:, t] * result[:, t]
     return np.where(rollout.acted, result, np.float32(0))
 
 

@@ -15,6 +15,7 @@ from keisei.environment import Bool, Float32, Int64
 from keisei.errors import CheckpointError, LearningError
 from keisei.learning.advantage import advantages
 from keisei.learning.learner import Facts
+from keisei.learning.trust import Trust, full_trust
 from keisei.policy import Evaluation, Policy
 from keisei.rollout import Rollout
 from keisei.threads import torch_threads
@@ -102,8 +103,9 @@ class Tally:
 class PPO:
     """Learns from each rollout in a few epochs of minibatches."""
 
-    def __init__(self, policy: Policy, settings: PPOSettings, seed: int) -> None:
+    def __init__(self, policy: Policy, settings: PPOSettings, seed: int, trust: Trust = full_trust) -> None:
         self.policy = policy
+        self.trust = trust
         self.network = policy.network
         self.settings = settings
         self.seed = seed
@@ -121,8 +123,9 @@ class PPO:
         rate, entropy_weight = self.settings.learning_rate.at(progress), self.settings.entropy.at(progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        advantage = advantages(rollout, self.settings.gamma, self.settings.lam)
-        target = advantage + rollout.value
+        trust = self.trust(self.policy, rollout, self.settings.minibatch_size)
+        advantage = advantages(rollout, self.settings.gamma, self.settings.lam, trust)
+        target = trust * advantage + rollout.value
         rows = np.flatnonzero(rollout.acted)
         lessons = Lessons.of(rollout, self._normalized(advantage, rollout.acted), target)
         tally = Tally()
@@ -136,6 +139,7 @@ class PPO:
             "explained_variance": _explained_variance(rollout.value[rollout.acted], target[rollout.acted]),
             "learning_rate": rate,
             "entropy_weight": entropy_weight,
+            "trust": float(trust[rollout.acted].mean()) if len(rows) else 1.0,
             "updates": tally.updates,
             "skipped_updates": self.skipped,
         }
