@@ -34,7 +34,7 @@ def played(
     memory[:] = fill
     rollout = layout.rollout(memory)
     noise = action_noise(3, np.arange(environment.lanes), iteration, steps)
-    play(environment, policy, frozen, rollout, noise)
+    play(environment, policy, () if frozen is None else (frozen,), rollout, noise)
     if reset:
         environment.load_state(state)
     return rollout

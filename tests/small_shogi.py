@@ -12,7 +12,7 @@ import torch
 
 from keisei import build
 from keisei.build import Game
-from keisei.collect.blocks import BlockRules, ChooseFrozen
+from keisei.collect.blocks import BlockRules, ChooseFrozen, nobody
 from keisei.collect.serial import SerialCollector
 from keisei.config import NetworkConfig, ParallelConfig, RunConfig, ShogiConfig, ShogiRun
 from keisei.environment import Array, LegalForm, UInt8
@@ -91,7 +91,7 @@ def small_collector(
     blocks: int = 3,
     steps: int = 6,
     seed: int = 7,
-    choose_frozen: ChooseFrozen = lambda block, iteration: None,
+    choose_frozen: ChooseFrozen = nobody,
     order: Callable[[int], Iterable[int]] = range,
 ) -> SerialCollector:
     """A collector of so many blocks of a game."""

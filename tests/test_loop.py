@@ -221,7 +221,7 @@ def test_life_is_given_a_sign_at_each_step() -> None:
     layout = RolloutLayout(environment.groups[0], 7)
     rollout = layout.rollout(layout.allocate(1))
     policy = stubborn_policy(9, 1)
-    play(environment, policy, None, rollout, action_noise(0, np.arange(2), 0, 7), lambda: beats.append(len(beats)))
+    play(environment, policy, (), rollout, action_noise(0, np.arange(2), 0, 7), lambda: beats.append(len(beats)))
     assert len(beats) >= 7
 
 

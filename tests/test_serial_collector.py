@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def collector(
         steps=STEPS,
         seed=seed,
         order=order,
-        choose_frozen=pool() if frozen else lambda block, iteration: None,
+        choose_frozen=pool() if frozen else nobody,
     )
 
 
@@ -117,12 +117,12 @@ def test_block_played_alone_has_the_same_bits(frozen: bool) -> None:
     whole.collect(0)
     states, together = whole.state(), bits(whole.collect(1))
     for block in range(BLOCKS):
-        choose = pool() if frozen else None
-        alone = played_alone(block, states["states"][block].numpy(), 1, choose(block, 1) if choose else None)
+        choose = pool() if frozen else nobody
+        alone = played_alone(block, states["states"][block].numpy(), 1, choose(block, 1))
         assert bits(alone) == [together[block]]
 
 
-def played_alone(block: int, state: UInt8, iteration: int, frozen: Frozen | None) -> Rollout:
+def played_alone(block: int, state: UInt8, iteration: int, frozen: Sequence[Frozen]) -> Rollout:
     environment = game().build_environment(block * LANES)
     environment.load_state(state)
     layout = RolloutLayout(environment.groups[0], STEPS)
@@ -245,10 +245,10 @@ def test_frozen_opponents_play_in_the_blocks_that_were_drawn_for_them() -> None:
         for block in range(BLOCKS):
             frozen = choose(block, iteration)
             mine = np.ones((STEPS, LANES), np.bool_)
-            if frozen is not None:
-                mine = rollout.seat[block, :-1] != frozen.seat
+            for opponent in frozen:
+                mine &= rollout.seat[block, :-1] != opponent.seat
             assert (rollout.acted[block] == mine).all()
-            with_opponent.append(frozen is not None)
+            with_opponent.append(len(frozen) == 1)
     assert 0 < sum(with_opponent) < len(with_opponent)
 
 

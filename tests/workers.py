@@ -91,7 +91,7 @@ def serially(name: GameName, iterations: int, steps: int = STEPS) -> list[str]:
         for block, one in enumerate(environments):
             noise = action_noise(SEED, np.arange(block * COPIES, (block + 1) * COPIES), iteration, steps)
             with torch_threads(1):
-                play(one, plays, None, rollout.block(block), noise)
+                play(one, plays, (), rollout.block(block), noise)
         found.append(digest(rollout))
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,13 +15,13 @@ from keisei.policy import Policy
 from keisei.rollout import Rollout, RolloutLayout
 from keisei.threads import torch_threads
 
-ChooseFrozen = Callable[[int, int], Frozen | None]
-"""From block and iteration to the frozen opponent that plays along, if any."""
+ChooseFrozen = Callable[[int, int], Sequence[Frozen]]
+"""From block and iteration to the frozen opponents that play along, if any; no two of them in one lane."""
 
 
-def nobody(block: int, iteration: int) -> Frozen | None:
+def nobody(block: int, iteration: int) -> Sequence[Frozen]:
     """No frozen opponent."""
-    return None
+    return ()
 
 
 @dataclass(frozen=True)

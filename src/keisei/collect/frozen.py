@@ -22,11 +22,11 @@ class FrozenPool:
         self._seed = seed
         self._seat = (np.arange(block_size) % 2).astype(np.int8)
 
-    def __call__(self, block: int, iteration: int) -> Frozen | None:
+    def __call__(self, block: int, iteration: int) -> tuple[Frozen, ...]:
         """Who plays along in a block; the draw belongs to seed, block and iteration."""
         if not self._policies:
-            return None
+            return ()
         draws = uniform_words(self._seed, np.full(2, block), np.arange(2), iteration, _STREAM)
         if int(draws[0]) >= self._share * 2**32:
-            return None
-        return Frozen(self._policies[int(draws[1]) % len(self._policies)], self._seat)
+            return ()
+        return (Frozen(self._policies[int(draws[1]) % len(self._policies)], self._seat),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,16 @@ _STREAM = 0x61637473
 """Fourth word of the counter: keeps the numbers that sample actions apart from all others of the seed."""
 
 
+ABSENT = -2
+"""In place of the seat of a frozen opponent: it does not play in this lane."""
+
+
 @dataclass(frozen=True)
 class Frozen:
     """A past policy that plays one seat of each lane; nobody learns from its plies."""
 
     policy: Policy
-    seat: Int8  # [B] the seat that it plays
+    seat: Int8  # [B] the seat that it plays, or ABSENT
 
 
 Beat = Callable[[], None]
@@ -35,7 +39,7 @@ def silent() -> None:
 def play(
     environment: Environment,
     policy: Policy,
-    frozen: Frozen | None,
+    frozen: Sequence[Frozen],
     rollout: Rollout,
     uniform: Float32,
     beat: Beat = silent,
@@ -48,7 +52,7 @@ def play(
         beat()
         rollout.place_lists(t)
         actions = _decide(policy, frozen, rollout, t, uniform[t])
-        environment.step((actions,), _step_at(rollout, t, final), (rollout.observation_at(t + 1),))
+        environment.step((actions,), step_at(rollout, t, final), (rollout.observation_at(t + 1),))
         if rollout.cut_off[0, t].any():
             cut_offs += [(t, int(b), final[b].copy()) for b in np.flatnonzero(rollout.cut_off[0, t])]
     rollout.place_lists(len(uniform))
@@ -64,11 +68,11 @@ def action_noise(seed: int, lanes: Int64, iteration: int, steps: int) -> Float32
     return numbers
 
 
-def _decide(policy: Policy, frozen: Frozen | None, rollout: Rollout, t: int, uniform: Float32) -> Int64:
+def _decide(policy: Policy, frozen: Sequence[Frozen], rollout: Rollout, t: int, uniform: Float32) -> Int64:
     seat = rollout.seat[0, t]
     acted = seat != NO_SEAT
-    if frozen is not None:
-        acted &= seat != frozen.seat
+    for opponent in frozen:
+        acted &= seat != opponent.seat
     rollout.acted[0, t] = acted
     choices = rollout.choices_at(t)
     if acted.all():
@@ -81,7 +85,7 @@ def _decide(policy: Policy, frozen: Frozen | None, rollout: Rollout, t: int, uni
 
 
 def _decide_apart(
-    policy: Policy, frozen: Frozen | None, rollout: Rollout, t: int, choices: LegalChoices, uniform: Float32
+    policy: Policy, frozen: Sequence[Frozen], rollout: Rollout, t: int, choices: LegalChoices, uniform: Float32
 ) -> Int64:
     """Where not every lane is the learner's to decide: each policy sees only its own lanes."""
     actions = np.full(len(uniform), PASS, np.int64)
@@ -98,14 +102,14 @@ def _decide_apart(
     return actions
 
 
-def _who_decides(policy: Policy, frozen: Frozen | None, acted: Array, seat: Int8) -> list[tuple[Policy, Int64]]:
+def _who_decides(policy: Policy, frozen: Sequence[Frozen], acted: Array, seat: Int8) -> list[tuple[Policy, Int64]]:
     parts = [(policy, np.flatnonzero(acted))]
-    if frozen is not None:
-        parts.append((frozen.policy, np.flatnonzero(seat == frozen.seat)))
+    parts += [(opponent.policy, np.flatnonzero(seat == opponent.seat)) for opponent in frozen]
     return [(who, lanes) for who, lanes in parts if len(lanes)]
 
 
-def _step_at(rollout: Rollout, t: int, final: Array) -> Step:
+def step_at(rollout: Rollout, t: int, final: Array) -> Step:
+    """Where the environment writes what came of a step; for a rollout of one block."""
     return Step(
         reward=rollout.reward[0, t],
         discount=rollout.discount[0, t],
