@@ -14,7 +14,7 @@ import pytest
 
 import reference_encoding as encoding
 import reference_shogi as reference
-from keisei.errors import IllegalMoveError, KeiseiError, NotationError
+from keisei.errors import ConfigError, IllegalMoveError, KeiseiError, NotationError
 from keisei.shogi import Board, Outcome
 
 HANDICAPS = {
@@ -86,8 +86,13 @@ def test_unknown_handicap_is_named_in_the_error() -> None:
     [({"declaration": "28"}, "declaration"), ({"move_limit": 0}, "move_limit"), ({"move_limit": -1}, "move_limit")],
 )
 def test_impossible_rules_are_refused_by_name(rules: dict[str, str | int], name: str) -> None:
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises(ConfigError, match=f"{name}: expected .*, found {next(iter(rules.values()))!r}"):
         Board(**rules)  # type: ignore[arg-type]  # that is the point
+
+
+def test_declaration_rule_may_be_given_as_a_number() -> None:
+    assert (Board(declaration=27), Board(declaration=24)) == (Board(), Board(declaration="24"))
+    assert Board.from_usi("startpos", declaration=24) == Board(declaration="24")
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,12 @@ from keisei.shogi import _native, drawing
 from keisei.shogi.actions import PACKED_BYTES, Turn, checked_text, expand
 
 Declaration = Literal["27", "24", "none"]
+GivenDeclaration = Declaration | Literal[27, 24]
+"""A declaration rule as people write it: two of them read like numbers."""
 Reason = Literal["checkmate", "stalemate", "sennichite", "perpetual_check", "declaration", "move_limit"]
 
 _SIDES: tuple[Turn, Turn] = ("black", "white")
+_RULES: tuple[Declaration, ...] = ("27", "24", "none")
 _MOST_PLIES = 65535
 
 
@@ -35,7 +38,7 @@ class Board:
         self,
         sfen: str | None = None,
         *,
-        declaration: Declaration = "27",
+        declaration: GivenDeclaration = "27",
         move_limit: int = 512,
         handicap: bool = False,
     ) -> None:
@@ -43,11 +46,11 @@ class Board:
         if not 1 <= move_limit <= _MOST_PLIES:
             raise ConfigError(f"move_limit: expected 1 to {_MOST_PLIES}, found {move_limit}")
         self._start = "startpos" if sfen is None else checked_text(sfen)
-        self._declaration, self._move_limit, self._handicap = declaration, move_limit, handicap
-        self._game = _native.Game(self._start, declaration, move_limit, handicap)
+        self._declaration, self._move_limit, self._handicap = _rule(declaration), move_limit, handicap
+        self._game = _native.Game(self._start, self._declaration, move_limit, handicap)
 
     @classmethod
-    def from_usi(cls, text: str, *, declaration: Declaration = "27", move_limit: int = 512) -> Self:
+    def from_usi(cls, text: str, *, declaration: GivenDeclaration = "27", move_limit: int = 512) -> Self:
         """The game of a USI position: `startpos moves 7g7f 3c3d`, `sfen … moves …`, with or without `position`."""
         words = text.split()
         words = words[1:] if words[:1] == ["position"] else words
@@ -58,7 +61,7 @@ class Board:
         return board
 
     @classmethod
-    def from_handicap(cls, name: str, *, declaration: Declaration = "27", move_limit: int = 512) -> Self:
+    def from_handicap(cls, name: str, *, declaration: GivenDeclaration = "27", move_limit: int = 512) -> Self:
         """A named handicap (`lance` to `ten_piece`); the missing pieces' points count for White."""
         names = _native.handicap_names()
         if name not in names:
@@ -185,6 +188,13 @@ class Board:
     def __hash__(self) -> int:
         """Of the present position and the number of plies: it changes with `push` and `pop`."""
         return hash((self._game.key(), self.ply))
+
+
+def _rule(declaration: GivenDeclaration) -> Declaration:
+    for rule in _RULES:
+        if str(declaration) == rule:
+            return rule
+    raise ConfigError(f"declaration: expected '27', '24' or 'none', found {declaration!r}")
 
 
 def _checked_depth(depth: int, least: int) -> int:
