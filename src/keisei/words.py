@@ -39,6 +39,7 @@ def number(value: float) -> str:
         text = amount(value)
     else:
         text = f"{value:.4g}" if abs(value) >= 0.1 else f"{value:.3g}"
+        text = text if len(text) <= 8 else f"{value:.2e}"
     return text.replace("e-0", "e-").replace("-", "−").replace("inf", "∞")
 
 
