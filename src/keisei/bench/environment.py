@@ -85,7 +85,7 @@ def measure_threads(settings: Settings, second_core: int) -> list[Result]:
         two.close()
     return [
         result(measured["env_1_thread"], UNIT),
-        result_against(measured["env_2_threads"], UNIT, measured["env_1_thread"], "env_1_thread"),
+        result_against(measured["env_2_threads"], UNIT, measured["env_1_thread"], "one"),
     ]
 
 
