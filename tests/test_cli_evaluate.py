@@ -122,6 +122,8 @@ def test_error_is_one_line_and_a_status(tmp_path: Path) -> None:
 def test_who_is_absent_does_not_play(run: Path, tmp_path: Path) -> None:
     for arguments in ((tmp_path,), (tmp_path / "absent",), (run, "--against", "past"), (run, "--against", tmp_path)):
         assert isinstance(refusal(*arguments), RunError)
+    expected = "--against must be random, greedy, or the folder of a run or checkpoint, not 'past'"
+    assert str(refusal(run, "--against", "past")) == expected
 
 
 def test_damaged_checkpoint_does_not_play(run: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def evaluate(
         raise ConfigError(f"--play must be sample or greedy, not '{play}'")
     test = None if sprt is None else arena.Sprt(*sprt)
     folder = checkpoint_folder(challenger)
-    other = against if against in SCRIPTED else str(checkpoint_folder(Path(against)))
+    other = against if against in SCRIPTED else str(_other_folder(Path(against)))
     result = _match(folder, other, games, seed, "greedy" if play == "greedy" else "sample", test)
     if as_json:
         say_json({"challenger": str(folder), "against": other, **result.as_dict()})
@@ -71,6 +71,12 @@ def _match(
         )
     finally:
         environment.close()
+
+
+def _other_folder(path: Path) -> Path:
+    if not path.exists():
+        raise RunError(f"--against must be {', '.join(SCRIPTED)}, or the folder of a run or checkpoint, not '{path}'")
+    return checkpoint_folder(path)
 
 
 def checkpoint_folder(path: Path) -> Path:
