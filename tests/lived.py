@@ -23,7 +23,7 @@ def blank(group: Group, blocks: int, steps: int) -> Rollout:
     """A rollout in which nothing happened: all zero, every step a decision."""
     layout = RolloutLayout(group, steps)
     rollout = layout.rollout(layout.allocate(blocks))
-    rollout.acted[:] = True
+    rollout.acted[:] = rollout.valid[:] = True
     return rollout
 
 

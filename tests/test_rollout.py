@@ -54,14 +54,16 @@ def test_arrays_have_the_shapes_and_types_that_they_say(form: LegalForm) -> None
         "bootstrap": ((n, b), "float32"),
         **dict.fromkeys(("log_probability", "value", "reward", "discount", "final_value"), (done, "float32")),
         **dict.fromkeys(("choice", "length"), (done, "int32")),
-        **dict.fromkeys(("ended", "cut_off", "acted"), (done, "bool")),
+        **dict.fromkeys(("ended", "cut_off", "acted", "valid"), (done, "bool")),
         "reason": (done, "uint8"),
         "final_observation": ((n, t, b, 2, 3), "uint8"),
     }
     assert set(ARRAYS) == set(expected)
     found = {name: (getattr(rollout, name).shape, str(getattr(rollout, name).dtype)) for name in ARRAYS}
     assert found == expected
-    assert rollout.steps == n * t * b
+    assert rollout.steps == 0
+    rollout.valid[:, 1:] = True
+    assert rollout.steps == n * (t - 1) * b
 
 
 @EVERY_FORM

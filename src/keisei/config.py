@@ -174,6 +174,8 @@ class ParallelConfig(Section):
     """Copies per block, the unit of parallel work."""
     rollout_length: int = Field(default=64, ge=1)
     """Steps per rollout."""
+    episodes_per_worker: int | None = Field(default=None, ge=1)
+    """Instead of `rollout_length`: every copy of a block plays exactly so many games for a rollout."""
     model_sync_interval: int = Field(default=1, ge=1)
     """Publish weights every so many iterations."""
     async_learning: bool = False

@@ -87,7 +87,10 @@ class Step:
 
 @runtime_checkable
 class Environment(Protocol):
-    """Many copies of one game, stepped together; the caller gives the arrays."""
+    """Many copies of one game, stepped together; the caller gives the arrays.
+
+    An environment may also have `longest_game`: how many steps of a lane no game exceeds.
+    """
 
     @property
     def copies(self) -> int:
@@ -135,6 +138,14 @@ class Environment(Protocol):
 
     def close(self) -> None:
         """Give back threads and memory; may be called twice."""
+
+
+LONGEST_GAME = 1000
+
+
+def longest_game(environment: Environment) -> int:
+    """No game of it takes more steps: what the environment says as `longest_game`, or `LONGEST_GAME`."""
+    return int(getattr(environment, "longest_game", LONGEST_GAME))
 
 
 def new_observation(environment: Environment) -> tuple[Observation, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from keisei.environment import Array, Bool, Float32, Group, Int32, Int64, Legal, Observation, UInt8
+from keisei.environment import NO_SEAT, Array, Bool, Float32, Group, Int32, Int64, Legal, Observation, UInt8
 from keisei.policy import LegalChoices, choices_of_lists, choices_of_mask
 
 _ALIGNMENT = 64
@@ -37,6 +37,7 @@ class Rollout:
     final_value: Float32  # [N, T, B] of the last position of games that were cut off; elsewhere 0
     final_observation: Array  # [N, T, B, *shape] that position, where `cut_off`; [N, 0] where no learner wants it
     acted: Bool  # [N, T, B] whether this row is a decision to learn from
+    valid: Bool  # [N, T, B] whether the lane was played in this step at all
     reason: UInt8  # [N, T, B]
     length: Int32  # [N, T, B]
 
@@ -52,13 +53,32 @@ class Rollout:
 
     @property
     def steps(self) -> int:
-        """How many steps of lanes it holds."""
-        return self.reward.size
+        """How many steps of lanes were played."""
+        return int(np.count_nonzero(self.valid))
 
     def block(self, first: int, end: int | None = None) -> Rollout:
         """The share of one block, or of several that follow each other."""
         last = first + 1 if end is None else end
         return Rollout(self.group, **{name: getattr(self, name)[first:last] for name in ARRAYS})
+
+    def until(self, steps: int) -> Rollout:
+        """The first steps of all blocks; whole lists, since they lie one behind the other."""
+        shown = {name: getattr(self, name)[:, : steps + (name in _SEEN)] for name in _TIMED}
+        if self.group.legal != "list":
+            shown["legal_actions"] = self.legal_actions[:, : steps + 1]
+        return replace(self, **shown)
+
+    def as_played(self) -> Rollout:
+        """Without the steps at the end in which nobody played."""
+        return self.until(int(np.count_nonzero(self.valid.any(axis=(0, 2)))))
+
+    def leave_out(self, first: int) -> None:
+        """Mark the steps from this one on as not played; for a rollout of one block."""
+        for name in set(_TIMED) - set(_SEEN):
+            getattr(self, name)[0, first:] = 0
+        self.seat[0, first + 1 :] = NO_SEAT
+        if self.group.legal == "list":
+            self.legal_offsets[0, first + 1 :] = self.legal_offsets[0, first, -1]
 
     def observation_at(self, step: int) -> Observation:
         """Where the environment writes what is seen before a step; for a rollout of one block."""
@@ -100,6 +120,10 @@ class Rollout:
 
 
 ARRAYS = [field.name for field in fields(Rollout) if field.name != "group"]
+_SEEN = ("observation", "seat", "legal_offsets")
+"""Of these there is one more row than steps."""
+_TIMED = [name for name in ARRAYS if name not in ("legal_actions", "bootstrap")]
+"""These have a row for each step, or none at all."""
 
 
 class RolloutLayout:
@@ -170,6 +194,7 @@ def _shapes(
         "final_value": (done, float32),
         "final_observation": ((*done, *group.shape) if finals else (0,), group.dtype),
         "acted": (done, flag),
+        "valid": (done, flag),
         "reason": (done, np.dtype(np.uint8)),
         "length": (done, np.dtype(np.int32)),
         "legal_actions": (legal, np.dtype(np.uint16 if listed else np.uint8)),  # last: lists seldom fill it

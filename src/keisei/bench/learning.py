@@ -47,7 +47,7 @@ def run(settings: Settings) -> Report:
     game = build.game(config)
     with held_to([settings.core]), torch_threads(1):
         learner = build.learner(config, game)
-        playing = Playing(build.serial(config, game, config.parallel.rollout_length))
+        playing = Playing(build.serial(config, game))
         contenders = (
             playing,
             BareForward(learner.policy, playing),

@@ -24,38 +24,37 @@ _LONG_SECONDS = 2.0
 
 def chosen(
     config: Config,
-    serial: Callable[[int], SerialCollector],
+    serial: Callable[[int | None], SerialCollector],
     workers: Callable[[int], ParallelManager],
     tell: Callable[[str, str], None],
 ) -> Collector:
     """Whoever collects faster: this process, or as many workers as there are processors for; says what was found.
 
-    `serial` takes the steps of its rollouts, `workers` how many there are.
+    `serial` takes the steps of its rollouts, None for those of the run; `workers` how many there are.
     """
-    steps, number = config.parallel.rollout_length, fitting(config)
+    number = fitting(config)
     if number < 2 and not config.parallel.async_learning:
         tell("mode", f"no workers: {_why_one(config)}")
-        return serial(steps)
-    seconds = _seconds_per_rollout(serial, steps)
-    whole = config.environment.copies * steps
-    left = seconds * config.run.total_steps / whole
+        return serial(None)
+    here = _steps_per_second(serial, config.parallel.rollout_length)
+    left = config.run.total_steps / here
     if left < _SHORT_SECONDS:
         tell("mode", f"no workers: one process collects the whole run in about {left:.1f} s")
-        return serial(steps)
-    there = workers(number)
+        return serial(None)
+    there, seconds = workers(number), config.environment.copies * config.parallel.rollout_length / here
     if seconds > _LONG_SECONDS:
         tell("mode", f"{number} workers: one process takes about {seconds:.1f} s for a rollout")
         return there
     there.publish(serial(1).policy.network.state_dict(), 0)
-    theirs = _measured(there)
+    theirs = _measured(there)[0]
     there.reset()
-    found = f"{whole / seconds:,.0f} steps/s in one process, {whole / theirs:,.0f} with {number} workers"
-    if theirs < seconds:
+    found = f"{here:,.0f} steps/s in one process, {theirs:,.0f} with {number} workers"
+    if theirs > here:
         tell("mode", f"{number} workers: {found}")
         return there
     tell("mode", f"no workers: {found}")
     there.close()
-    return serial(steps)
+    return serial(None)
 
 
 def fitting(config: Config) -> int:
@@ -72,23 +71,24 @@ def _why_one(config: Config) -> str:
     return "there is one processor"
 
 
-def _seconds_per_rollout(serial: Callable[[int], SerialCollector], whole: int) -> float:
-    """How long this process takes for a rollout of `whole` steps; a long one is not played to its end."""
+def _steps_per_second(serial: Callable[[int | None], SerialCollector], whole: int) -> float:
+    """How fast this process plays rollouts of `whole` steps; a long one is not played to its end."""
     steps = 1
     while True:
         collector = serial(steps)
-        seconds = _measured(collector)
+        rate, seconds = _measured(collector)
         collector.close()
         if steps == whole or seconds >= _MEASURE_SECONDS:
-            return seconds * whole / steps
+            return rate
         steps = min(whole, math.ceil(steps * min(16.0, 1.5 * _MEASURE_SECONDS / max(seconds, 1e-6))))
 
 
-def _measured(collector: Collector) -> float:
-    """How long a rollout takes, once everything is warm."""
+def _measured(collector: Collector) -> tuple[float, float]:
+    """Steps per second, and seconds per rollout, once everything is warm."""
     collector.collect(0)
-    began, count = time.perf_counter(), 0
-    while count == 0 or time.perf_counter() - began < _MEASURE_SECONDS:
-        count += 1
-        collector.collect(count)
-    return (time.perf_counter() - began) / count
+    began, rollouts, steps = time.perf_counter(), 0, 0
+    while rollouts == 0 or time.perf_counter() - began < _MEASURE_SECONDS:
+        rollouts += 1
+        steps += collector.collect(rollouts).steps
+    seconds = time.perf_counter() - began
+    return steps / seconds, seconds / rollouts

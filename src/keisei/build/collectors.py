@@ -40,7 +40,7 @@ def collector(config: Config, of: Game, tell: Tell) -> Collector:
 def _plain(config: Config, of: Game, tell: Tell) -> Collector:
     section = config.parallel
     if not section.enabled:
-        return serial(config, of, section.rollout_length)
+        return serial(config, of)
     if section.num_workers != "auto":
         return workers(config, of, section.num_workers, tell=tell)
     if section.async_learning and not section.use_threads:
@@ -48,12 +48,13 @@ def _plain(config: Config, of: Game, tell: Tell) -> Collector:
     return chosen(config, partial(serial, config, of), partial(workers, config, of, tell=tell), tell)
 
 
-def serial(config: Config, of: Game, steps: int) -> SerialCollector:
-    """This process plays the blocks, so many steps of them for a rollout."""
+def serial(config: Config, of: Game, steps: int | None = None) -> SerialCollector:
+    """This process plays the blocks; with `steps`, so many of them are a rollout, whatever the configuration says."""
     from keisei.collect.serial import SerialCollector
 
+    rules = block_rules(config, of)
     return SerialCollector(
-        replace(block_rules(config, of), steps=steps),
+        rules if steps is None else replace(rules, steps=steps, games=None),
         blocks=_blocks(config),
         buffers=_buffers(config.parallel),
         compression=config.parallel.compression,
@@ -112,6 +113,7 @@ def block_rules(config: Config, of: Game) -> BlockRules:
         build_frozen=partial(frozen_pool, config, of),
         steps=config.parallel.rollout_length,
         seed=config.run.seed,
+        games=config.parallel.episodes_per_worker,
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from keisei.collect.blocks import BlockRules, ChooseFrozen
 from keisei.collect.collector import BuildEnvironment
 from keisei.collect.loop import ABSENT, Frozen
-from keisei.environment import Array, Environment, Group, Legal, Observation, Step, UInt8
+from keisei.environment import Array, Environment, Group, Legal, Observation, Step, UInt8, longest_game
 from keisei.policy import Policy
 
 
@@ -39,6 +39,7 @@ class BlockSet:
         self.copies, self.lanes = blocks * first.copies, blocks * first.lanes
         self.seats, self.reasons, self.state_bytes = first.seats, first.reasons, first.state_bytes
         self.groups = (set_group(first.groups[0], blocks),)
+        self.longest_game = longest_game(first)
 
     def reset(self, observation: Sequence[Observation]) -> None:
         """Start every copy anew, and write what is seen."""

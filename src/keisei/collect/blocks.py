@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from keisei.collect.collector import BuildEnvironment
-from keisei.collect.loop import Beat, Frozen, action_noise, play, silent
-from keisei.environment import NO_SEAT, Array, Bool, Environment, Int8, Int64, UInt8
+from keisei.collect.loop import Beat, Endless, Frozen, Quota, action_noise, play, silent
+from keisei.environment import NO_SEAT, Array, Bool, Environment, Int8, Int64, UInt8, longest_game
 from keisei.errors import ContractError, StateError
 from keisei.policy import Policy
 from keisei.rollout import Rollout, RolloutLayout
@@ -34,10 +34,15 @@ class BlockRules:
     steps: int
     seed: int
     finals: bool = False  # keep the last positions of games that are cut off
+    games: int | None = None  # instead of `steps`: every copy plays so many games
+
+    def most_steps(self, environment: Environment) -> int:
+        """How many steps a rollout can have."""
+        return self.steps if self.games is None else self.games * longest_game(environment)
 
     def layout(self, environment: Environment) -> RolloutLayout:
         """Where the arrays of a block of this environment lie."""
-        return RolloutLayout(environment.groups[0], self.steps, finals=self.finals)
+        return RolloutLayout(environment.groups[0], self.most_steps(environment), finals=self.finals)
 
 
 class BlockPlayer:
@@ -47,9 +52,10 @@ class BlockPlayer:
         self.policy = rules.build_policy()
         self._build_environment = rules.build_environment
         self._choose_frozen = rules.build_frozen()
-        self._steps = rules.steps
+        self._games = rules.games
         self._seed = rules.seed
         self._first = rules.build_environment(0)
+        self._steps = rules.most_steps(self._first)
         self._kept: dict[int, Environment] = {}  # each belongs to the lanes of one block
 
     @property
@@ -78,9 +84,12 @@ class BlockPlayer:
         try:
             environment = self._at(block, start)
             noise = action_noise(self._seed, self._lanes(block), iteration, self._steps)
+            frozen = self._choose_frozen(block, iteration)
+            until = Endless(environment) if self._games is None else Quota(environment, self._games)
             with torch_threads(1):
-                play(environment, self.policy, self._choose_frozen(block, iteration), rollout, noise, begin_step)
-            check_rollout(rollout, self._first)
+                played = play(environment, self.policy, frozen, rollout, noise, begin_step, until)
+            check_rollout(rollout.until(played), self._first)
+            until.check(played)
             if end.size:
                 environment.save_state(end)
         except BaseException as error:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keisei.environment import NO_SEAT, PASS, Array, Environment, Float32, Int8, Int64, Step
+from keisei.environment import NO_SEAT, PASS, Array, Bool, Environment, Float32, Int8, Int64, Step
+from keisei.errors import ContractError
 from keisei.opponents import uniform_words
 from keisei.policy import LegalChoices, Policy
 from keisei.rollout import Rollout
@@ -36,6 +37,50 @@ def silent() -> None:
     """No sign of life."""
 
 
+class Endless:
+    """Every copy plays on for as long as there are steps."""
+
+    over = False
+
+    def __init__(self, environment: Environment) -> None:
+        self.idle: Bool = np.zeros(environment.lanes, np.bool_)
+
+    def count(self, ended: Bool) -> None:
+        """What has ended begins again."""
+
+    def check(self, steps: int) -> None:
+        """Nothing was asked for."""
+
+
+class Quota:
+    """Every copy plays so many games; then it is idle until the others have played theirs."""
+
+    def __init__(self, environment: Environment, games: int) -> None:
+        self.idle: Bool = np.zeros(environment.lanes, np.bool_)  # [B]
+        self._games = games
+        self._left = np.full((environment.copies, environment.lanes // environment.copies), games)
+
+    @property
+    def over(self) -> bool:
+        """Whether all copies have played their games."""
+        return bool(self.idle.all())
+
+    def count(self, ended: Bool) -> None:
+        """Some lanes' games have ended `[B]`."""
+        self._left -= ended.reshape(self._left.shape)
+        self.idle = (self._left <= 0).all(1).repeat(self._left.shape[1])
+
+    def check(self, steps: int) -> None:
+        """Raise ContractError where games were longer than there was room for."""
+        if not self.over:
+            copy = int(np.argmax(self._left.max(1)))
+            done = self._games - int(self._left[copy].max())
+            raise ContractError(
+                f"expected {self._games} games of every copy within {steps} steps, copy {copy} has ended {done}; "
+                "an environment says how long its games can be as `longest_game`"
+            )
+
+
 def play(
     environment: Environment,
     policy: Policy,
@@ -43,20 +88,31 @@ def play(
     rollout: Rollout,
     uniform: Float32,
     beat: Beat = silent,
-) -> None:
-    """Play a block's share of a rollout; `uniform [T, B]` samples the actions. Writes every cell but unused lists'."""
+    until: Endless | Quota | None = None,
+) -> int:
+    """Play a block's share of a rollout; `uniform [T, B]` samples the actions. Gives how many steps were played.
+
+    Writes every cell but those of unused lists, and what would be seen and legal in steps that were not played.
+    """
+    games = until or Endless(environment)
     environment.observe((rollout.observation_at(0),))
     cut_offs: list[tuple[int, int, Array]] = []
     final = np.empty((environment.lanes, *rollout.group.shape), rollout.group.dtype)
-    for t in range(len(uniform)):
+    played = 0
+    while played < len(uniform) and not games.over:
+        t, played = played, played + 1
         beat()
         rollout.place_lists(t)
+        rollout.valid[0, t] = ~games.idle
         actions = _decide(policy, frozen, rollout, t, uniform[t])
         environment.step((actions,), step_at(rollout, t, final), (rollout.observation_at(t + 1),))
+        games.count(rollout.ended[0, t])
         if rollout.cut_off[0, t].any():
             cut_offs += [(t, int(b), final[b].copy()) for b in np.flatnonzero(rollout.cut_off[0, t])]
-    rollout.place_lists(len(uniform))
-    _write_values(policy, rollout, cut_offs)
+    rollout.place_lists(played)
+    _write_values(policy, rollout.until(played), cut_offs)
+    rollout.leave_out(played)
+    return played
 
 
 def action_noise(seed: int, lanes: Int64, iteration: int, steps: int) -> Float32:
@@ -69,19 +125,27 @@ def action_noise(seed: int, lanes: Int64, iteration: int, steps: int) -> Float32
 
 
 def _decide(policy: Policy, frozen: Sequence[Frozen], rollout: Rollout, t: int, uniform: Float32) -> Int64:
-    seat = rollout.seat[0, t]
-    acted = seat != NO_SEAT
+    seat, valid = rollout.seat[0, t], rollout.valid[0, t]
+    acted = (seat != NO_SEAT) & valid
     for opponent in frozen:
         acted &= seat != opponent.seat
     rollout.acted[0, t] = acted
     choices = rollout.choices_at(t)
-    if acted.all():
-        decision = policy.act(rollout.observation[0, t], choices, uniform)
-        rollout.choice[0, t] = decision.choice
-        rollout.log_probability[0, t] = decision.log_probability
-        rollout.value[0, t] = decision.value
-        return decision.action
-    return _decide_apart(policy, frozen, rollout, t, choices, uniform)
+    if not (acted | ~valid).all():
+        return _decide_apart(policy, frozen, rollout, t, choices, uniform)
+    decision = policy.act(rollout.observation[0, t], choices, uniform)
+    rollout.choice[0, t] = decision.choice
+    rollout.log_probability[0, t] = decision.log_probability
+    rollout.value[0, t] = decision.value
+    return decision.action if acted.all() else _without_idle(rollout, t, decision.action)
+
+
+def _without_idle(rollout: Rollout, t: int, actions: Int64) -> Int64:
+    """Idle lanes were in the batch for its shape alone."""
+    idle = ~rollout.acted[0, t]
+    for field in (rollout.choice, rollout.log_probability, rollout.value):
+        field[0, t, idle] = 0
+    return np.where(idle, PASS, actions)
 
 
 def _decide_apart(
@@ -92,7 +156,8 @@ def _decide_apart(
     acted = rollout.acted[0, t]
     for field in (rollout.choice, rollout.log_probability, rollout.value):
         field[0, t] = 0
-    for who, lanes in _who_decides(policy, frozen, acted, rollout.seat[0, t]):
+    seat = np.where(rollout.valid[0, t], rollout.seat[0, t], NO_SEAT)
+    for who, lanes in _who_decides(policy, frozen, acted, seat):
         decision = who.act(rollout.observation[0, t][lanes], choices.of(lanes), uniform[lanes])
         actions[lanes] = decision.action
         if who is policy:

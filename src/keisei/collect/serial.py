@@ -46,7 +46,7 @@ class SerialCollector:
         for block in self.order(len(self._states)):
             self._player.play(block, iteration, self._states[block], ends[block], rollout.block(block))
         self._states = ends
-        return rollout
+        return rollout.as_played()
 
     def state(self) -> Weights:
         """The states of all blocks, as they will go on."""

@@ -42,7 +42,7 @@ class Slabs:
         """All blocks are played: keep where they have come to."""
         for slab, state in zip(self.slabs[buffer], self.states, strict=True):
             state[:] = slab.end
-        return self._rollouts[buffer]
+        return self._rollouts[buffer].as_played()
 
     def close(self) -> None:
         """Give the memory back."""

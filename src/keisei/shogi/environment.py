@@ -57,6 +57,7 @@ class ShogiEnvironment:
         self.copies = self.lanes = copies
         self.groups = (Group(np.arange(copies, dtype=np.int32), shape, dtype, ACTIONS, legal, MOST_LEGAL),)
         self.state_bytes = self._batch.state_bytes
+        self.longest_game = move_limit
 
     def reset(self, observation: Sequence[Observation]) -> None:
         """Start every game anew, random streams included, and write what is seen."""
