@@ -18,8 +18,8 @@ SOURCES = ROOT / "src" / "keisei"
 # The adapters stand behind the opponents, who play in the environments that they hand out.
 _ORDER = """
 errors sections config config_reference environment testing shogi gridworld networks policy opponents adapters
-rollout threads checkpoint replay learning collect parallel history words metrics screen view stopping run_folder
-progress failed_batch arena train build plot usi web bench cli __main__
+rollout threads checkpoint replay learning collect parallel history words crew_rows metrics screen view stopping
+run_folder progress failed_batch arena train build plot usi web bench cli __main__
 """
 ORDER = _ORDER.split()
 DOMAINS = ("shogi", "gridworld")

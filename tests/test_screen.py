@@ -173,3 +173,52 @@ def test_best_known_numbers_come_first() -> None:
     given = Record(1, {**numbers(1), "learn/zeta": 1.0, **{f"learn/a{i}": 0.0 for i in range(9)}})
     assert shown_numbers(given)[:5] == ["policy_loss", "value_loss", "entropy", "kl", "zeta"]
     assert len(shown_numbers(given)) == 8
+
+
+# --- who collects ----------------------------------------------------------------------------------------------------
+
+
+def with_workers(count: int, **parallel: float) -> Screen:
+    """A run of so many workers, in its fourth iteration."""
+    screen = busy_screen(Clock(), 3)
+    told = {"restarts": 2, "version_lag": 1, "queue_depth": 3, "syncs": 4, "sync_bytes": 4 * 2**20, "sync_ms": 0.75}
+    found = {f"parallel/{name}": value for name, value in {**told, **parallel}.items()}
+    for place in range(count):
+        about = {"busy": 0.9, "steps": 1500 * (place + 1), "games": 12, "reward": -3.5, "restarts": place}
+        found |= {f"worker/{place}/{name}": value for name, value in {**about, "silent_seconds": 2}.items()}
+        found[f"memory/worker_{place}"] = 300 * 2**20
+    screen.record(Record(4, {**numbers(4), **found, "memory/all": 900 * 2**20}))
+    return screen
+
+
+def test_workers_are_shown_together_and_each() -> None:
+    text = drawn(with_workers(2), 100)
+    for shown in (
+        "2, 90% busy · 2 restarted · 3 blocks waiting",
+        "1 versions behind · sent 4 times, 1 MiB in 0.75 ms",
+        "worker 0  90% busy  1.5 k steps  12 games  reward −3.5  0 restarts  seen 0:02 ago",
+        "worker 1  90% busy  3 k steps",
+        "412 MiB learner · 900 MiB all",
+    ):
+        assert shown in text, text
+
+
+@pytest.mark.parametrize("height", [12, 18, 24, 30, 100])
+def test_many_workers_leave_room_for_the_rest(height: int) -> None:
+    screen = with_workers(40)
+    screen.event(Event(4, "checkpoint", "00000004 saved"))
+    text = drawn(screen, 100, height)
+    assert "40, 90% busy" in text
+    if height >= 24:
+        assert len(text.splitlines()) < height
+        assert "00000004 saved" in text
+    assert ("worker 0" in text) == (height >= 30)
+    assert ("more" in text) == (height == 30)
+
+
+def test_workers_that_are_all_gone_are_said_to_be() -> None:
+    assert "none left: this process plays on · 2 restarted" in drawn(with_workers(0, degraded=1), 100)
+
+
+def test_screen_of_a_run_without_workers_says_nothing_of_them() -> None:
+    assert "workers" not in drawn(busy_screen(Clock()), 100)

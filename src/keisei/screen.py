@@ -13,6 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from keisei.crew_rows import WORKERS, crew_facts, crew_table
 from keisei.history import Evaluation, Event, Record
 from keisei.words import amount, duration, elo, memory, number, portions, sparkline
 
@@ -134,8 +135,10 @@ class Screen:
         room = height - len(top) - facts.row_count
         numbers = self._numbers(last, width, ascii_only, max(1, room - 2))
         told = self._told(max(1, room - numbers.row_count))
-        gap = [""] if room - numbers.row_count - len(told) >= 3 else []
-        return [*top, *gap, facts, *gap, numbers, *gap, *map(_line_of, told)]
+        left = room - numbers.row_count - len(told)
+        crew = crew_table(last, left - 4)
+        gap = [""] if left - crew.row_count >= 3 else []
+        return [*top, *gap, facts, *([crew] if crew.row_count else []), *gap, numbers, *gap, *map(_line_of, told)]
 
     def _told(self, room: int) -> list[Event]:
         """The last alarms and events, as many as there is room for."""
@@ -166,7 +169,8 @@ class Screen:
             difference = elo(found)
             result.append(f"  {difference}" if difference else "").append(f"  at {iteration}", "dim")
             yield "against", result
-        if held := last.group("memory"):
+        yield from crew_facts(last)
+        if held := {who: size for who, size in last.group("memory").items() if not who.startswith(WORKERS)}:
             yield "memory", Text(" · ".join(f"{memory(size)} {label(who)}" for who, size in held.items()))
 
     def _sums(self, group: str) -> dict[str, int]:
