@@ -159,7 +159,7 @@ def test_exception_tells_how_to_see_it_again() -> None:
 
 
 def test_without_checksum_a_stray_write_is_learnt_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Slab, "complaint", lambda slab, incarnation, iteration, version: "")
+    monkeypatch.setattr(Slab, "complaint", lambda *stamp: "")
     with managed(rules(build=WithTrouble(loses_its_checksum, flag=tmp_path / "once"))) as manager:
         assert collected(manager, NAME, 3) != serially(NAME, 3)
 

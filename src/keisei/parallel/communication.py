@@ -9,9 +9,10 @@ import signal
 import socket
 import subprocess
 import time
+from dataclasses import replace
 
 from keisei.parallel.line import Line
-from keisei.parallel.messages import Play, Setup
+from keisei.parallel.messages import Order, Setup
 from keisei.parallel.shared_memory import UInt64
 from keisei.parallel.spawner import Spawner
 
@@ -29,7 +30,8 @@ class WorkerCommunicator:
         """Start the process; raises OSError, and leaves nothing, where the system has none to give."""
         self.setup = setup
         self.place = _SPARE  # the number that messages and statistics call it by
-        self.order: Play | None = None
+        self.order: Order | None = None
+        self._orders = 0
         self.ready = False
         self.alive_at = time.monotonic()
         self._heartbeat = heartbeats[setup.number]
@@ -54,14 +56,21 @@ class WorkerCommunicator:
     @property
     def where(self) -> str:
         """How messages say who was at what: `worker 3, block 17, ply 41`."""
-        return f"{self.name}, block {self.order.block}, ply {int(self._heartbeat[1])}" if self.order else self.name
+        return f"{self.name}, block {self.block}, ply {int(self._heartbeat[1])}" if self.order else self.name
 
-    def give(self, order: Play) -> None:
+    @property
+    def block(self) -> int:
+        """The block of its order at which it is; -1 where it has none."""
+        blocks = self.order.blocks if self.order else (-1,)
+        return blocks[min(int(self._heartbeat[2]), len(blocks) - 1)]
+
+    def give(self, order: Order) -> None:
         """Tell the worker what to play."""
-        self.order = order
-        self._heartbeat[1] = 0  # until the worker writes
+        self._orders += 1
+        self.order = replace(order, number=self._orders)
+        self._heartbeat[1:3] = 0  # until the worker writes
         self.is_alive()
-        self.line.send(order)
+        self.line.send(self.order)
 
     def is_alive(self) -> None:
         """From now on its silence is counted."""

@@ -11,9 +11,10 @@ from keisei.errors import WorkerError
 from keisei.parallel.code import other_files
 from keisei.parallel.communication import WorkerCommunicator, how_it_ended, is_of_its_own
 from keisei.parallel.line import LineError
-from keisei.parallel.messages import Answer, Done, Failed, Play, Ready, Refused, Setup, Stale
+from keisei.parallel.messages import Answer, Done, Failed, Order, Ready, Refused, Setup, Stale
 from keisei.parallel.shared_memory import UInt64
 from keisei.parallel.spawner import Spawner
+from keisei.rollout import Rollout
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _QUIET_SECONDS = 60.0
@@ -27,15 +28,17 @@ class Said:
     """A worker has said something about the order that it had."""
 
     worker: WorkerCommunicator
-    order: Play
+    order: Order
     answer: Answer
 
 
 @dataclass(frozen=True)
 class Lost:
-    """A worker is gone, and with it the block that it played, if any."""
+    """A worker is gone, and with it what it was about to do, if anything."""
 
-    order: Play | None
+    worker: WorkerCommunicator
+    order: Order | None
+    block: int  # of the order, at which it was
     text: str  # who, where and how
     its_own_fault: bool  # not a signal that somebody sent
 
@@ -62,6 +65,20 @@ class Record:
     reward: float = 0.0
     busy_seconds: float = 0.0
     restarts: int = 0
+
+    def with_blocks(self, number: int, played: Rollout) -> Record:
+        """After so many blocks more."""
+        return replace(
+            self,
+            blocks=self.blocks + number,
+            steps=self.steps + played.steps,
+            games=self.games + int(played.ended.sum()),
+            reward=self.reward + float(played.reward.sum()),
+        )
+
+    def busy_for(self, seconds: float) -> Record:
+        """After so much work more."""
+        return replace(self, busy_seconds=self.busy_seconds + seconds)
 
 
 class Crew:
@@ -178,8 +195,8 @@ class Crew:
             return self._refuse(worker, f"could not start: {message.traceback.strip()}")
         if not isinstance(message, Done | Stale | Failed) or order is None:
             return self.dismiss(worker, f"said {type(message).__name__}, which nobody asked for")
-        if (message.block, message.iteration) != (order.block, order.iteration):
-            return self.dismiss(worker, f"answered for block {message.block} of iteration {message.iteration}")
+        if message.number != order.number:
+            return self.dismiss(worker, f"answered for order {message.number} instead of {order.number}")
         worker.order = None
         return [Said(worker, order, message)]
 
@@ -235,6 +252,7 @@ class Crew:
     # --- who takes whose place ---------------------------------------------------------------------------------------
 
     def _lost(self, worker: WorkerCommunicator, text: str, its_own_fault: bool) -> list[Event]:
+        block = worker.block
         self._everybody.remove(worker)
         self._wait_longer()
         if worker.place < 0:
@@ -249,7 +267,7 @@ class Crew:
             takers = [f"process {one.process.pid}" for one in self._everybody if one.place == worker.place]
             taker = takers[0] if takers else "a fresh process"
             self._say(f"{text}; {taker} takes its place, restart {self.restarts} of {self._watch.max_restarts}")
-        return [Lost(worker.order, text, its_own_fault)]
+        return [Lost(worker, worker.order, block, text, its_own_fault)]
 
     def _wait_longer(self) -> None:
         now = time.monotonic()

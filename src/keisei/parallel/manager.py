@@ -14,18 +14,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from keisei.collect.blocks import BlockPlayer, BlockRules, check_states
-from keisei.collect.collector import Compression, Weights, as_published
+from keisei.collect.blocks import BlockRules, check_states
+from keisei.collect.collector import Compression, Weights
 from keisei.errors import WorkerError
 from keisei.parallel.code import package_files
 from keisei.parallel.communication import resident_bytes
 from keisei.parallel.crew import Crew, Watch
-from keisei.parallel.dispatch import Dispatch
-from keisei.parallel.messages import Play, Setup
-from keisei.parallel.model_sync import ModelSynchronizer
+from keisei.parallel.messages import Setup
+from keisei.parallel.playing import Playing
 from keisei.parallel.shared_memory import SharedMemory
-from keisei.parallel.slabs import Slabs
-from keisei.parallel.worker import HEARTBEATS
+from keisei.parallel.slabs import HEARTBEATS
+from keisei.parallel.work import Task, Work
 from keisei.rollout import Rollout
 
 OnFailure = Literal["serial", "stop"]
@@ -56,22 +55,13 @@ class ParallelManager:
         self._rules = rules
         self._say = say
         self._code = package_files()
-        self._player = BlockPlayer(rules)  # plays on when no worker may
-        self._slabs = Slabs(
-            self._player,
-            rules.layout(self._player.environment),
-            blocks=settings.blocks,
-            buffers=settings.buffers,
-            shared=settings.use_shared_memory,
-        )
-        weights = as_published(self._player.policy.network.state_dict(), settings.compression)
-        self._sync = ModelSynchronizer(weights, settings.buffers + 1)
+        self._work = _work(rules, settings, say)
         self._incarnations = itertools.count(1)
         self._heartbeats = SharedMemory(8 * HEARTBEATS * (settings.num_workers + 1))
         self._crew: Crew | None = None
         self._pause = _Pause()
         self._progress = _Progress()
-        if not self._player.environment.state_bytes:
+        if not self._work.player.environment.state_bytes:
             say(
                 "this environment cannot save its states, so each block stays with its worker: "
                 "where a worker dies, and on resume, its games begin anew, and the bits are others"
@@ -108,8 +98,7 @@ class ParallelManager:
 
     def reset(self) -> None:
         """Let all games begin anew, as at the very start, from iteration 0."""
-        self._slabs.reset(self._player)
-        self._player.forget()
+        self._work.reset()
         self._progress.iteration = 0
         self._progress.epoch += 1
 
@@ -129,7 +118,7 @@ class ParallelManager:
 
     def publish(self, weights: Weights, version: int) -> None:
         """From now on act with these weights."""
-        self._progress.slot = self._sync.publish(weights, version)
+        self._progress.slot = self._work.sync.publish(weights, version)
 
     def collect(self, iteration: int) -> Rollout:
         """Play every block on; the rollout is valid for as many calls as there are buffers.
@@ -137,42 +126,31 @@ class ParallelManager:
         Raises WorkerError where a block fails twice, and where the budget is spent and the run is to stop; then the
         states are those before the call.
         """
-        if self._sync.version < 0:
+        version = self._work.sync.version
+        if version < 0:
             raise WorkerError("expected weights before experience: call start_workers(model) or publish()")
         self._pause.check()
-        buffer = iteration % self.settings.buffers
-        self._slabs.begin(buffer)
+        progress = self._progress
+        task = Task(iteration, iteration % self.settings.buffers, version, progress.slot, progress.epoch)
+        self._work.begin(task)
         try:
-            missing = set(range(self.settings.blocks))
-            if not self._progress.degraded:
-                missing = self._play_by_workers(iteration, buffer)
-            self._play_here(iteration, buffer, missing)
+            if not progress.degraded:
+                self._by_workers(task)
+            if self._work.missing:
+                self._work.here(task)
         except BaseException:
             self.stop_workers()  # nobody may still write what the next call reads
             raise
-        self._progress.collected_version = self._sync.version
-        return self._slabs.commit(buffer)
+        progress.collected_version = version
+        return self._work.commit(task)
 
-    def _play_by_workers(self, iteration: int, buffer: int) -> set[int]:
-        """Let workers play all blocks; gives those that are missing when no worker is left."""
+    def _by_workers(self, task: Task) -> None:
+        """Let workers play as much as they can."""
         crew = self._working_crew()
-        crew.listen(0.0)  # who died while there was nothing to do gets no block
-        order = Play(-1, iteration, self._sync.version, self._progress.slot, buffer, self._progress.epoch)
-        dispatch = Dispatch(
-            crew,
-            self._slabs.slabs[buffer],
-            order,
-            shared=self.settings.use_shared_memory,
-            publish_again=self._sync.publish_again,
-            say=self._say,
-        )
-        while dispatch.missing and not crew.spent:
-            dispatch.step(give=not self._pause.is_on)
-            self._progress.finished = self.settings.blocks - len(dispatch.missing)
-        self._progress.finished = 0
-        if dispatch.missing:
+        crew.listen(0.0)  # who died while there was nothing to do gets nothing to do
+        self._work.by_workers(crew, task, lambda: self._pause.is_on)
+        if self._work.missing:
             self._degrade(crew)
-        return dispatch.missing
 
     def _degrade(self, crew: Crew) -> None:
         text = f"the budget of {self.settings.max_restarts} restarts is spent, or no worker can be started"
@@ -182,13 +160,6 @@ class ParallelManager:
         self._progress.degraded = True
         self._progress.restarts += crew.restarts
         self.stop_workers()
-
-    def _play_here(self, iteration: int, buffer: int, blocks: set[int]) -> None:
-        if blocks:
-            self._player.policy.network.load_state_dict(self._sync.published())
-        for block in sorted(blocks):
-            slab = self._slabs.slabs[buffer][block]
-            self._player.play(block, iteration, slab.start, slab.end, slab.rollout)
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 
@@ -213,11 +184,11 @@ class ParallelManager:
             number=number,
             rules=self._rules,
             blocks=self.settings.blocks,
-            slab_descriptors=self._slabs.descriptors,
-            slab_bytes=self._slabs.layout.bytes,
-            weights_descriptor=self._sync.memory.descriptor,
-            weights_bytes=self._sync.memory.size,
-            slot_bytes=self._sync.layout.bytes,
+            slab_descriptors=self._work.slabs.descriptors,
+            slab_bytes=self._work.slabs.layout.bytes,
+            weights_descriptor=self._work.sync.memory.descriptor,
+            weights_bytes=self._work.sync.memory.size,
+            slot_bytes=self._work.sync.layout.bytes,
             compression=self.settings.compression,
             heartbeat_descriptor=self._heartbeats.descriptor,
             heartbeat_bytes=self._heartbeats.size,
@@ -225,24 +196,25 @@ class ParallelManager:
 
     def state(self) -> Weights:
         """The states of all blocks, as they will go on."""
-        return {"states": torch.from_numpy(self._slabs.states.copy())}
+        return {"states": torch.from_numpy(self._work.states.copy())}
 
     def load_state(self, saved: Weights) -> None:
         """Go on from saved states."""
-        check_states(self._slabs.states, saved["states"].numpy())
-        self._slabs.states[:] = saved["states"].numpy()
+        check_states(self._work.states, saved["states"].numpy())
+        self._work.states[:] = saved["states"].numpy()
 
     def statistics(self) -> dict[str, float]:
         """Numbers about workers, restarts and weights, to record."""
-        sync, progress, crew = self._sync.statistics, self._progress, self._crew
+        work, progress, crew = self._work, self._progress, self._crew
+        sync = work.sync.statistics
         numbers: dict[str, float] = {
             "parallel/restarts": progress.restarts + (crew.restarts if crew else 0),
             "parallel/degraded": float(progress.degraded),
-            "parallel/queue_depth": progress.finished,
+            "parallel/queue_depth": self.settings.blocks - work.missing if work.missing else 0,
             "parallel/syncs": sync.count,
             "parallel/sync_bytes": sync.bytes,
             "parallel/sync_ms": 1e3 * sync.seconds / max(1, sync.count),
-            "parallel/version_lag": max(0, self._sync.version - progress.collected_version),
+            "parallel/version_lag": max(0, work.sync.version - progress.collected_version),
         }
         if crew is not None:
             numbers |= crew.numbers()
@@ -252,10 +224,21 @@ class ParallelManager:
     def close(self) -> None:
         """End all processes and give back all memory; may be called twice."""
         self.stop_workers()
-        self._player.close()
-        self._sync.close()
-        self._slabs.close()
+        self._work.player.close()
+        self._work.sync.close()
+        self._work.slabs.close()
         self._heartbeats.close()
+
+
+def _work(rules: BlockRules, settings: ParallelSettings, say: Callable[[str], None]) -> Work:
+    return Playing(
+        rules,
+        blocks=settings.blocks,
+        buffers=settings.buffers,
+        shared=settings.use_shared_memory,
+        compression=settings.compression,
+        say=say,
+    )
 
 
 @dataclass
@@ -266,7 +249,6 @@ class _Progress:
     slot: int = 0  # of the published weights
     collected_version: int = 0
     epoch: int = 0
-    finished: int = 0  # blocks of this iteration that are whole, and wait for the others
     restarts: int = 0  # of earlier crews
     degraded: bool = False
 

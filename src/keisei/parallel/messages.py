@@ -54,24 +54,28 @@ class Play:
     buffer: int  # of the slabs
     epoch: int = 0  # environments that cannot save their states begin anew with each
     start: bytes = b""  # the block's state, where slabs are not shared
+    number: int = 0  # among the orders of its worker
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """The block."""
+        return (self.block,)
 
 
 @dataclass(frozen=True)
 class Done:
-    """A block has been played; its slab is sealed."""
+    """An order has been carried out; the slabs of its blocks are sealed."""
 
-    block: int
-    iteration: int
+    number: int  # of the order
     seconds: float
-    slab: bytes = b""  # what is in it, where slabs are not shared
+    slabs: tuple[bytes, ...] = ()  # what is in them, where slabs are not shared
 
 
 @dataclass(frozen=True)
 class Stale:
     """The weights could not be verified; nothing was played."""
 
-    block: int
-    iteration: int
+    number: int
     reason: str
 
 
@@ -79,10 +83,11 @@ class Stale:
 class Failed:
     """Playing a block raised."""
 
+    number: int
     block: int
-    iteration: int
     step: int
     traceback: str
 
 
+Order = Play
 Answer = Done | Stale | Failed

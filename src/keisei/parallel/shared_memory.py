@@ -72,6 +72,7 @@ class Stamp:
     version: int
     used: int  # bytes of the rollout's arrays
     checksum: int
+    ply: int  # after so many steps; 0 where a block was played from its start to its end
 
 
 @dataclass(frozen=True)
@@ -121,10 +122,10 @@ class Slab:
     arrays: UInt8
     rollout: Rollout
 
-    def seal(self, incarnation: int, iteration: int, version: int) -> None:
+    def seal(self, incarnation: int, iteration: int, version: int, ply: int = 0) -> None:
         """Write the header: what has been written is whole."""
         used = self.rollout.used_bytes
-        self.header[4] = self._checksum(used)
+        self.header[4:6] = self._checksum(used), ply
         self.header[:4] = incarnation, iteration, version, used
 
     def packed(self) -> bytes:
@@ -144,15 +145,16 @@ class Slab:
 
     def stamp(self) -> Stamp:
         """What the header says, be it true or not."""
-        return Stamp(*(int(number) for number in self.header[:5]))
+        return Stamp(*(int(number) for number in self.header[:6]))
 
-    def complaint(self, incarnation: int, iteration: int, version: int) -> str:
+    def complaint(self, incarnation: int, iteration: int, version: int, ply: int = 0) -> str:
         """Why the slab cannot be used; nothing where it can."""
         stamp = self.stamp()
         for name, found, expected in (
             ("incarnation", stamp.incarnation, incarnation),
             ("iteration", stamp.iteration, iteration),
             ("weights version", stamp.version, version),
+            ("ply", stamp.ply, ply),
         ):
             if found != expected:
                 return f"{name} {found} instead of {expected}"
