@@ -1,7 +1,7 @@
 """Environments across the border: ours handed out as Gymnasium and PettingZoo have them, Gymnasium's brought in.
 
-`vector` hands out many games as one Gymnasium vector environment, `aec` one game as PettingZoo has it, `foreign` brings
-in. No game is known by name here: what depends on it, as how a view looks to the other side, is handed in.
+`vector` hands out many games as one Gymnasium vector environment, `aec` one game as PettingZoo has it, `gymnasium_games`
+brings in. No game is known by name here: what depends on it, as how a view looks to the other side, is handed in.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from keisei.errors import ConfigError
 
 if TYPE_CHECKING:
     from keisei.adapters.aec import PettingZooAECEnvironment
-    from keisei.adapters.foreign import GymnasiumEnvironment, gymnasium_builder
+    from keisei.adapters.gymnasium_games import GymnasiumEnvironment, gymnasium_builder
     from keisei.adapters.vector import GymnasiumVectorEnvironment
 
 __all__ = ["GymnasiumEnvironment", "GymnasiumVectorEnvironment", "PettingZooAECEnvironment", "gymnasium_builder"]
 
 _HOMES = {
-    "GymnasiumEnvironment": "foreign",
+    "GymnasiumEnvironment": "gymnasium_games",
     "GymnasiumVectorEnvironment": "vector",
     "PettingZooAECEnvironment": "aec",
-    "gymnasium_builder": "foreign",
+    "gymnasium_builder": "gymnasium_games",
 }
 
 

@@ -10,81 +10,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from foreign_games import Result, Walk
 from keisei.adapters import GymnasiumEnvironment, gymnasium_builder
 from keisei.environment import PASS, Array, Observation, Step, new_observation, new_step
 from keisei.errors import ActionError, ConfigError, ContractError, StateError
 from keisei.testing import check_environment
-
-Result = tuple[object, dict[str, Any]]
-Outcome = tuple[object, object, object, object, dict[str, Any]]
-
-
-class Walk(gymnasium.Env[Any, Any]):
-    """A walk on seven squares: off the left end is the end, ten steps cut it off. It starts somewhere at random.
-
-    `mask` says where it tells what is legal (no step to the right from the last square); `broken` what it gets wrong.
-    """
-
-    action_space: spaces.Space[Any]
-    observation_space: spaces.Space[Any]
-
-    def __init__(self, mask: str = "", broken: str = "") -> None:
-        self.mask, self.broken = mask, broken
-        self.action_space = spaces.Discrete(2, start=5)
-        self.observation_space = spaces.Box(0, 1, (7,), np.float32)
-        if mask == "dictionary":
-            view = {"action_mask": spaces.MultiBinary(2), "board": self.observation_space}
-            self.observation_space = spaces.Dict(view)
-        if mask == "method":
-            self.action_masks = self.allowed
-        self.closed = 0
-
-    def allowed(self) -> Array:
-        if self.broken == "mask shape":
-            return np.ones(3, np.int8)
-        if self.broken == "mask type":
-            return [True, True]  # type: ignore[return-value]
-        if self.broken == "mask numbers":
-            return np.array([0.5, 1])
-        if self.broken == "mask empty":
-            return np.zeros(2, np.int8)
-        return np.array([1, self.square < 6], np.int8)
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Result:
-        super().reset(seed=seed)
-        self.square, self.steps = int(self.np_random.integers(1, 7)), 0
-        return self.view(), self.info()
-
-    def step(self, action: int) -> Outcome:  # type: ignore[override]
-        self.square, self.steps = self.square + (1 if action == 6 else -1), self.steps + 1
-        if self.mask == "":
-            self.square = min(self.square, 6)
-        if self.broken == "raises":
-            raise ZeroDivisionError("inside")
-        reward = {"reward": np.nan, "reward size": 1e39, "reward type": np.ones(1)}.get(self.broken, -0.5)
-        terminated = 1 if self.broken == "terminated" else self.square < 0
-        truncated = None if self.broken == "truncated" else self.steps == 10
-        return self.view(), reward, terminated, truncated, self.info()
-
-    def view(self) -> object:
-        seen = np.zeros(7, np.float32)
-        seen[self.square] = self.square >= 0
-        if (self.broken == "last" and self.square < 0) or self.broken == "numbers":
-            seen[3] = np.inf
-        if self.broken == "shape":
-            seen = seen[:6]
-        if self.broken == "dtype":
-            return seen.astype(np.float64)
-        if self.broken == "type":
-            return seen.tolist()
-        return {"board": seen, "action_mask": self.allowed()} if self.mask == "dictionary" else seen
-
-    def info(self) -> dict[str, Any]:
-        late = self.broken == "mask lost" and getattr(self, "steps", 0) > 2
-        return {"action_mask": self.allowed()} if self.mask == "info" and not late else {}
-
-    def close(self) -> None:
-        self.closed += 1
 
 
 class Player:
@@ -124,6 +54,32 @@ def test_gymnasiums_own_environments_keep_the_contract(name: str) -> None:
 def test_unknown_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=f"'environment.id' must name an environment of Gymnasium, not '{name}'"):
         GymnasiumEnvironment(gymnasium_builder(name, {}))
+
+
+def test_class_in_a_module_is_found_by_its_name() -> None:
+    build = pickle.loads(pickle.dumps(gymnasium_builder("foreign_games:Walk", {"mask": "info"})))
+    player = Player(GymnasiumEnvironment(build, copies=2))
+    assert isinstance(player.environment._copies[1], Walk)
+    assert player.environment._copies[1].mask == "info"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("foreign_games:Nothing", {}, "'environment.id' must name an environment of Gymnasium, not 'foreign_games:No"),
+        ("foreign_games:Pile", {}, "'environment.id' must name an environment of Gymnasium, and 'foreign_games:Pile'"),
+        ("foreign_games:Walk", {"masks": 1}, "'environment.options' do not fit 'foreign_games:Walk': .*'masks'"),
+        ("CartPole-v1", {"poles": 2}, "'environment.options' do not fit 'CartPole-v1': .*'poles'"),
+        (":Walk", {}, "'environment.id' must name an environment of Gymnasium, not ':Walk'"),
+        ("", {}, "'environment.id' must name an environment of Gymnasium, not ''"),
+    ],
+)
+def test_name_or_options_that_do_not_fit_are_refused_in_one_line(
+    name: str, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        GymnasiumEnvironment(gymnasium_builder(name, options))
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("mask", ["dictionary", "method", "info"])
@@ -199,6 +155,9 @@ def test_lane_lives_the_same_whatever_the_number_of_copies() -> None:
         ("info", "mask type", r"action_mask: expected numbers \[2\], found list"),
         ("dictionary", "mask numbers", r"action_mask: expected 0 and 1, found \[0.5, 1.0\]"),
         ("method", "mask empty", "action_mask: no action is legal, in copy 0"),
+        ("dictionary", "mask bytes", r"action_mask: expected 0 and 1, found \[-1, 1\], in copy 0"),
+        ("", "reset", r"reset\(\): expected a tuple of observation and info, found ndarray, in copy 0"),
+        ("", "step", r"step\(\): expected a tuple of observation, .* and info, found tuple of 4, in copy 0"),
         ("info", "mask lost", r"info\['action_mask'\]: missing"),
     ],
 )
