@@ -19,6 +19,7 @@ from keisei.errors import ConfigError
         ("from keisei.adapters import GymnasiumEnvironment", ("pettingzoo", "torch")),
         ("from keisei.adapters import GymnasiumVectorEnvironment", ("pettingzoo", "torch")),
         ("from keisei.adapters import PettingZooAECEnvironment", ("torch",)),
+        ("from keisei.adapters import pettingzoo_builder, pettingzoo_games", ("torch",)),
     ],
 )
 def test_only_the_library_that_is_needed_is_loaded(code: str, absent: tuple[str, ...]) -> None:
@@ -34,11 +35,18 @@ def test_every_name_of_the_package_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "library"), [("vector", "gymnasium"), ("foreign", "gymnasium"), ("aec", "pettingzoo")]
+    ("module", "library"),
+    [
+        ("vector", "gymnasium"),
+        ("gymnasium_games", "gymnasium"),
+        ("pettingzoo_lanes", "gymnasium"),
+        ("aec", "pettingzoo"),
+        ("pettingzoo_worlds", "pettingzoo"),
+    ],
 )
 def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, module: str, library: str) -> None:
-    for loaded in ("aec", "foreign", "vector", "two_seats"):
-        monkeypatch.delitem(sys.modules, f"keisei.adapters.{loaded}", raising=False)
+    for loaded in [name for name in sys.modules if name.startswith("keisei.adapters.")]:
+        monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ConfigError, match=rf"{library} is not installed, .*: pip install 'keisei\[adapters\]'"):
         importlib.import_module(f"keisei.adapters.{module}")

@@ -100,9 +100,26 @@ class GymnasiumGameConfig(Section):
     name: Literal["gymnasium"]
     """Which game is played."""
     id: str
-    """Its name in Gymnasium's registry, such as `CartPole-v1`."""
+    """Its name in Gymnasium's registry, such as `CartPole-v1`; or `module:name` of a class, or of what makes one."""
     options: dict[str, object] = Field(default_factory=dict)
-    """Further keyword arguments of `gymnasium.make`."""
+    """Further keyword arguments of `gymnasium.make`, or of the class."""
+    copies: int = Field(default=16, ge=1, le=2**24)
+    """How many games are played at once."""
+
+
+class PettingZooGameConfig(Section):
+    """Any PettingZoo environment with discrete actions, of which all agents see and do the same kind of thing."""
+
+    name: Literal["pettingzoo"]
+    """Which game is played."""
+    id: str
+    """Its module, such as `pettingzoo.classic.connect_four_v3`; or `module:name` of a class, or of what makes one."""
+    api: Literal["auto", "aec", "parallel"] = "auto"
+    """Its interface: one agent after the other, or all at once; `auto` prefers all at once where a module has both."""
+    lanes: Literal["auto", "game", "seat"] = "auto"
+    """`game`: two seats take turns in a lane, one gains what the other loses; `seat`: a lane each; `auto`: by seats."""
+    options: dict[str, object] = Field(default_factory=dict)
+    """Further keyword arguments of what makes it."""
     copies: int = Field(default=16, ge=1, le=2**24)
     """How many games are played at once."""
 
@@ -239,7 +256,7 @@ class Config(Section):
     """A whole run: what one YAML file says."""
 
     run: RunConfig = RunConfig()
-    environment: ShogiConfig | PythonGameConfig | GymnasiumGameConfig
+    environment: ShogiConfig | PythonGameConfig | GymnasiumGameConfig | PettingZooGameConfig
     network: NetworkConfig = NetworkConfig()
     learner: LearnerConfig = LearnerConfig()
     parallel: ParallelConfig = ParallelConfig()
@@ -272,7 +289,18 @@ class GymnasiumRun(Config):
     environment: GymnasiumGameConfig
 
 
-_RUNS: dict[str, type[Config]] = {"shogi": ShogiRun, "python": PythonGameRun, "gymnasium": GymnasiumRun}
+class PettingZooRun(Config):
+    """A run of a PettingZoo environment."""
+
+    environment: PettingZooGameConfig
+
+
+_RUNS: dict[str, type[Config]] = {
+    "shogi": ShogiRun,
+    "python": PythonGameRun,
+    "gymnasium": GymnasiumRun,
+    "pettingzoo": PettingZooRun,
+}
 
 
 def load_run(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:

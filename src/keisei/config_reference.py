@@ -8,7 +8,14 @@ from pathlib import Path
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from keisei.config import FREE_TO_CHANGE, Config, GymnasiumGameConfig, PythonGameConfig, ShogiConfig
+from keisei.config import (
+    FREE_TO_CHANGE,
+    Config,
+    GymnasiumGameConfig,
+    PettingZooGameConfig,
+    PythonGameConfig,
+    ShogiConfig,
+)
 from keisei.sections import Section, allowed
 
 _INTRODUCTION = """# Configuration
@@ -22,9 +29,12 @@ checkpoint.
 """
 
 
+_GAMES: tuple[type[Section], ...] = (ShogiConfig, PythonGameConfig, GymnasiumGameConfig, PettingZooGameConfig)
+
+
 def sections() -> list[tuple[str, type[Section]]]:
-    """The sections of a run with their names; the three kinds of game share one name."""
-    games = [("environment", game) for game in (ShogiConfig, PythonGameConfig, GymnasiumGameConfig)]
+    """The sections of a run with their names; all kinds of game share one name."""
+    games = [("environment", game) for game in _GAMES]
     found: list[tuple[str, type[Section]]] = []
     for name, field in Config.model_fields.items():
         if name == "environment":

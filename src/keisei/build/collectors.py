@@ -123,8 +123,8 @@ def frozen_pool(config: Config, of: Game) -> FrozenPool:
 
     section = config.opponents
     policies = [checkpoint_policy(Path(folder)) for folder in section.checkpoints]
-    if policies and len(of.seats) != 2:
-        raise ConfigError("'opponents.checkpoints' needs a game of two seats")
+    if policies and not of.duel:
+        raise ConfigError("'opponents.checkpoints' needs a game in which two seats take turns")
     return FrozenPool(policies, section.share, config.run.seed, config.parallel.block_size)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from keisei.config import Config, GymnasiumGameConfig, PythonGameConfig, ShogiConfig
+from keisei.config import Config, GymnasiumGameConfig, PettingZooGameConfig, PythonGameConfig, ShogiConfig
 from keisei.environment import Environment, Group, Int64
 from keisei.errors import ConfigError
 
@@ -43,6 +43,12 @@ class Game:
     action_values: ActionValues | None  # what greed goes by
     seats: tuple[str, ...]
     reasons: tuple[str, ...]
+    lanes_per_copy: int
+
+    @property
+    def duel(self) -> bool:
+        """Whether two seats take turns in each lane: then matches can be played, and frozen opponents play along."""
+        return len(self.seats) == 2 and self.lanes_per_copy == 1
 
 
 def game(config: Config) -> Game:
@@ -52,6 +58,8 @@ def game(config: Config) -> Game:
         return _shogi_game(section, size, seed)
     if isinstance(section, PythonGameConfig):
         return _plain_game(partial(python_block, section, size, seed))
+    if isinstance(section, PettingZooGameConfig):
+        return _plain_game(partial(pettingzoo_block, section, size, seed))
     return _plain_game(partial(gymnasium_block, section, size, seed))
 
 
@@ -72,6 +80,7 @@ def _shogi_game(section: ShogiConfig, size: int, seed: int) -> Game:
         action_values=captures.capture_values,
         seats=first.seats,
         reasons=first.reasons,
+        lanes_per_copy=1,
     )
 
 
@@ -82,7 +91,17 @@ def _plain_game(build_environment: BuildEnvironment) -> Game:
     if len(first.groups) != 1:
         raise ConfigError(f"expected a game whose lanes are all alike, found {len(first.groups)} groups of lanes")
     group = first.groups[0]
-    built = Game(build_environment, group, number_encoder, group.shape, None, None, tuple(first.seats), first.reasons)
+    built = Game(
+        build_environment=build_environment,
+        group=group,
+        encoder=number_encoder,
+        input_shape=group.shape,
+        policy_cells=None,
+        action_values=None,
+        seats=tuple(first.seats),
+        reasons=first.reasons,
+        lanes_per_copy=first.lanes // first.copies,
+    )
     first.close()
     return built
 
@@ -115,6 +134,14 @@ def gymnasium_block(section: GymnasiumGameConfig, size: int, seed: int, first_la
 
     build = gymnasium_builder(section.id, section.options)
     return GymnasiumEnvironment(build, copies=size, seed=seed, first_lane=first_lane)
+
+
+def pettingzoo_block(section: PettingZooGameConfig, size: int, seed: int, first_lane: int) -> Environment:
+    """The copies of one block of a PettingZoo environment."""
+    from keisei.adapters import pettingzoo_builder, pettingzoo_games
+
+    build = pettingzoo_builder(section.id, section.api, section.options)
+    return pettingzoo_games(build, lanes=section.lanes, copies=size, seed=seed, first_lane=first_lane)
 
 
 def match_environment(config: Config) -> Environment:

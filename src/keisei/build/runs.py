@@ -50,7 +50,7 @@ def evaluator(config: Config, of: Game, learnt: Policy, run: Path, stop: StopReq
     from keisei.arena.evaluation import MatchEvaluator
 
     section = config.evaluation
-    names = section.against if len(of.seats) == 2 else ()
+    names = section.against if of.duel else ()
     opponents: dict[str, BuildOpponent] = {name: opponent(name, of, run) for name in names}
     return MatchEvaluator(
         policy=learnt,
@@ -88,7 +88,7 @@ def training(config: Config, run: Path, metrics: Metrics, stop: StopRequest) -> 
         ),
         metrics=metrics,
         stop=stop,
-        seats=of.seats,
+        seats=of.seats if of.duel else (),
         reasons=of.reasons,
     )
     plan = Plan(
