@@ -47,7 +47,9 @@ def test_foreign_environment_keeps_the_contract(mask: str) -> None:
 @pytest.mark.parametrize("name", ["CartPole-v1", "Acrobot-v1", "MountainCar-v0"])
 def test_gymnasiums_own_environments_keep_the_contract(name: str) -> None:
     build = pickle.loads(pickle.dumps(gymnasium_builder(name, {"max_episode_steps": 30})))
-    check_environment(GymnasiumEnvironment(build, copies=3), steps=50)
+    made = GymnasiumEnvironment(build, copies=3)
+    assert made.longest_game == 30
+    check_environment(made, steps=50)
 
 
 @pytest.mark.parametrize("name", ["CartPole-v99", "NoSuchGame-v0", "no_such_module:Game-v0"])

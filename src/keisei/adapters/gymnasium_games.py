@@ -10,7 +10,7 @@ from keisei.adapters import missing
 from keisei.adapters.foreign import ForeignCopies, built
 from keisei.adapters.named import called, named, one_line
 from keisei.adapters.spaces import MaskMethod, common_form, not_a_tuple, number, truth
-from keisei.environment import Step
+from keisei.environment import LONGEST_GAME, Step
 from keisei.errors import ConfigError
 
 try:
@@ -56,6 +56,8 @@ class GymnasiumEnvironment(ForeignCopies):
         form = common_form(
             (f"copy {i}", copy.observation_space, copy.action_space) for i, copy in enumerate(self._copies)
         )
+        spec = self._copies[0].spec
+        self.longest_game = (spec and spec.max_episode_steps) or LONGEST_GAME
         self._steppers = [copy.step for copy in self._copies]
         super().__init__(self._copies, form, ("agent",), lanes=1, seed=seed, first_lane=first_lane)
 
