@@ -76,17 +76,17 @@ def test_environment_keeps_the_contract(name: str, lanes: Lanes, options: Option
 @pytest.mark.parametrize(
     ("name", "api", "lanes", "kind"),
     [
-        ("connect_four_v3", "auto", "auto", GameLanes),
-        ("connect_four_v3", "aec", "seat", SeatLanes),
-        ("tictactoe_v3", "auto", "auto", GameLanes),
-        ("rps_v2", "auto", "auto", SeatLanes),
-        ("rps_v2", "aec", "auto", GameLanes),
+        ("classic/connect_four_v3", "auto", "auto", GameLanes),
+        ("pettingzoo.classic.connect_four_v3", "aec", "seat", SeatLanes),
+        ("classic/tictactoe_v3", "aec", "auto", GameLanes),
+        ("classic/rps_v2", "auto", "auto", SeatLanes),
+        ("pettingzoo.classic.rps_v2", "auto", "auto", SeatLanes),
+        ("classic/rps_v2", "aec", "auto", GameLanes),
     ],
 )
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pygame's own
 def test_pettingzoos_own_games_keep_the_contract(name: str, api: Api, lanes: Lanes, kind: type) -> None:
     pytest.importorskip("pygame")
-    build = pickle.loads(pickle.dumps(pettingzoo_builder(f"pettingzoo.classic.{name}", api, {})))
+    build = pickle.loads(pickle.dumps(pettingzoo_builder(name, api, {})))
     made = pettingzoo_games(build, lanes=lanes, copies=2)
     assert isinstance(made, kind)
     check_environment(made, steps=40)
@@ -413,6 +413,10 @@ def test_what_cannot_be_played_is_refused_in_one_line(name: str, lanes: Lanes, o
         ("pettingzoo.classic.no_such_game_v1", "auto", "not 'pettingzoo.classic.no_such_game_v1': No module named"),
         ("pettingzoo.utils", "auto", "'pettingzoo.utils' has no parallel_env or env"),
         ("pettingzoo.utils", "aec", "'pettingzoo.utils' has no env"),
+        ("classic/no_such_game_v1", "auto", "not 'classic/no_such_game_v1': "),
+        ("classic/connect_four_v99", "aec", "not 'classic/connect_four_v99': "),
+        ("classic/connect_four_v3", "parallel", "not 'classic/connect_four_v3': "),
+        ("sisl/multiwalker_v9", "auto", r"not 'sisl/multiwalker_v9': .*pip install 'pettingzoo\[sisl\]'"),
         ("foreign_games:Meadow", "aec", "must name an AECEnv of PettingZoo, and 'foreign_games:Meadow' gives"),
         ("foreign_games:Pile", "parallel", "must name a ParallelEnv of PettingZoo, and 'foreign_games:Pile' gives"),
         ("pettingzoo.mpe", "auto", "not 'pettingzoo.mpe': MPE has been moved"),

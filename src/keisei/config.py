@@ -113,9 +113,9 @@ class PettingZooGameConfig(Section):
     name: Literal["pettingzoo"]
     """Which game is played."""
     id: str
-    """Its module, such as `pettingzoo.classic.connect_four_v3`; or `module:name` of a class, or of what makes one."""
+    """Its name in PettingZoo's registry, such as `classic/connect_four_v3`; its module; or `module:name`."""
     api: Literal["auto", "aec", "parallel"] = "auto"
-    """Its interface: one agent after the other, or all at once; `auto` prefers all at once where a module has both."""
+    """Its interface: one agent after the other, or all at once; `auto` prefers all at once where there are both."""
     lanes: Literal["auto", "game", "seat"] = "auto"
     """`game`: two seats take turns in a lane, one gains what the other loses; `seat`: a lane each; `auto`: by seats."""
     options: dict[str, object] = Field(default_factory=dict)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
@@ -17,15 +18,23 @@ from keisei.errors import ConfigError, ContractError
 
 try:
     import gymnasium
+    import pettingzoo
     from pettingzoo import AECEnv, ParallelEnv
 except ImportError as error:
     raise missing(error) from error
+
+try:
+    from pettingzoo.env_registry.exceptions import PettingZooRegistryError
+except ImportError:  # before 1.27 there is no registry
+    PettingZooRegistryError = ImportError
 
 Agent = Hashable
 Api = Literal["auto", "aec", "parallel"]
 
 _MOST_AGENTS = 127  # the number of a seat is a signed byte
-_FACTORIES = {"auto": ("parallel_env", "env"), "aec": ("env",), "parallel": ("parallel_env",)}
+_KINDS: Mapping[Api, tuple[str, ...]] = {"auto": ("parallel", "aec"), "aec": ("aec",), "parallel": ("parallel",)}
+_FACTORIES = {"parallel": "parallel_env", "aec": "env"}
+_EXPECTED = "'environment.id' must name an environment of PettingZoo"
 
 
 class World(ABC):
@@ -198,26 +207,41 @@ class TurnsWorld(World):
 
 
 def pettingzoo_builder(id: str, api: Api, options: Mapping[str, object]) -> Callable[[], World]:
-    """What builds the environment of a module or a `module:name`; it can be sent to another process."""
+    """What builds `family/name` of PettingZoo's registry, that of a module, or a `module:name`; it can be sent away."""
     return partial(_make, id, api, dict(options))
 
 
 def _make(id: str, api: Api, options: Mapping[str, object]) -> World:
     try:
-        return _world(called(_factory(id, api), id, options), id, api)
-    except (ImportError, gymnasium.error.Error) as error:
-        reason = one_line(error)
-        raise ConfigError(f"'environment.id' must name an environment of PettingZoo, not '{id}': {reason}") from error
+        make = _registered(id, api) if "/" in id else _in_module(id, api)
+        return _world(called(make, id, options), id, api)
+    except (ImportError, gymnasium.error.Error, PettingZooRegistryError) as error:
+        raise ConfigError(f"{_EXPECTED}, not '{id}': {one_line(error)}") from error
 
 
-def _factory(id: str, api: Api) -> Callable[..., object]:
-    """What makes the environment: the thing named, or one of those that a module of PettingZoo has."""
+def _registered(id: str, api: Api) -> Callable[..., object]:
+    """What makes an environment of the registry that newer versions of PettingZoo have."""
+    if not hasattr(pettingzoo, "make"):
+        raise ConfigError(f"{_EXPECTED}, not '{id}': this version of PettingZoo has no registry, so name a module")
+    for kind in _KINDS[api][:-1]:
+        with suppress(PettingZooRegistryError):
+            pettingzoo.spec(kind, id)
+            return partial(pettingzoo.make, kind, id)
+    pettingzoo.spec(_KINDS[api][-1], id)
+    return partial(pettingzoo.make, _KINDS[api][-1], id)
+
+
+def _in_module(id: str, api: Api) -> Callable[..., object]:
+    """The thing named in a module, or one of those that a module of PettingZoo has."""
     found, expected = named(id), "callable of that name"
     if ":" not in id:
-        expected = " or ".join(_FACTORIES[api])
-        found = next((getattr(found, name) for name in _FACTORIES[api] if hasattr(found, name)), None)
+        names = [_FACTORIES[kind] for kind in _KINDS[api]]
+        found, expected = (
+            next((getattr(found, name) for name in names if hasattr(found, name)), None),
+            " or ".join(names),
+        )
     if not callable(found):
-        raise ConfigError(f"'environment.id' must name an environment of PettingZoo: '{id}' has no {expected}")
+        raise ConfigError(f"{_EXPECTED}: '{id}' has no {expected}")
     return found
 
 
