@@ -108,10 +108,9 @@ def test_run_goes_on_when_nobody_reads_its_output(tmp_path: Path, reader: str) -
     write_config(tmp_path, total(3))
     os.mkfifo(tmp_path / "pipe")
     end = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    outputs = (
-        {"output": tmp_path / "pipe"} if reader == "head" else dict.fromkeys(("output", "errors"), tmp_path / "pipe")
-    )
-    command = start(tmp_path, "train", "config.yaml", "--run-dir", "run", "--json", **outputs)
+    pipe = tmp_path / "pipe"
+    errors = None if reader == "head" else pipe
+    command = start(tmp_path, "train", "config.yaml", "--run-dir", "run", "--json", output=pipe, errors=errors)
     wait_until((tmp_path / "run" / "lock").exists)
     os.close(end)
     assert command.wait().status == 0

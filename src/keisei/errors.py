@@ -8,12 +8,13 @@ KeiseiError
 ├── StateError (ValueError)           a saved environment state that cannot be loaded
 ├── ContractError (RuntimeError)      an environment that does not do what the contract says
 ├── WorkerError (RuntimeError)        a worker process that died, hung or failed
+├── NoWorkersError (WorkerError)      so many workers were lost that no others are started: go on another time
 ├── LearningError (RuntimeError)      learning that cannot go on: updates that stay non-finite, or fail again
 ├── CheckpointError (RuntimeError)    a checkpoint that cannot be written or read
 └── RunError (RuntimeError)           a run's folder that cannot be used, or holds nothing to read
 
 A message is one line: what was expected, what came, where. On the command line it ends the command with that line and
-the status 2; a traceback is for bugs.
+the status 2 (NoWorkersError: 75); a traceback is for bugs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,13 @@ from __future__ import annotations
 
 class KeiseiError(Exception):
     """What every error of Keisei's own derives from."""
+
+    status = 2  # of the command that it ends
+
+    @property
+    def line(self) -> str:
+        """What the command says: the message, and what was noted on its way."""
+        return "; ".join([str(self), *getattr(self, "__notes__", ())])
 
 
 class ConfigError(KeiseiError, ValueError):
@@ -49,6 +57,12 @@ class ContractError(KeiseiError, RuntimeError):
 
 class WorkerError(KeiseiError, RuntimeError):
     """A worker process that died, hung or failed."""
+
+
+class NoWorkersError(WorkerError):
+    """So many workers were lost that no others are started."""
+
+    status = 75  # as sysexits.h has it: try again later
 
 
 class LearningError(KeiseiError, RuntimeError):

@@ -126,7 +126,7 @@ class Training:
     def _iterate(self) -> None:
         progress = self.progress
         began = time.perf_counter()
-        rollout = self.parts.collector.collect(progress.iteration)
+        rollout = self._collect()
         collected = time.perf_counter()
         learnt = self._learn(rollout)
         learned = time.perf_counter()
@@ -152,6 +152,14 @@ class Training:
         if self._over():
             return self.plan.final_games > 0 and not self.parts.stop.requested
         return not self._ends() and self.parts.keeper.due(self.progress.iteration)
+
+    def _collect(self) -> Rollout:
+        """The next rollout; where it cannot be collected, the run is saved as it stands, so that nothing is lost."""
+        try:
+            return self.parts.collector.collect(self.progress.iteration)
+        except (Exception, SystemExit) as error:
+            error.add_note(self._save_as_it_stands())
+            raise
 
     # --- learning ----------------------------------------------------------------------------------------------------
 
@@ -300,6 +308,14 @@ class Training:
             return f"and there is nothing to go back to: {error}"
         self.restore(found)
         return f"the run is back at checkpoint {found.folder}, which costs {iteration - found.number} iterations"
+
+    def _save_as_it_stands(self) -> str:
+        """Write a checkpoint before the run ends by an error; gives what to say about it."""
+        try:
+            saved = self.parts.keeper.finish(self.progress.iteration, self.checkpoint())
+        except CheckpointError as error:
+            return f"the run cannot be saved: {error}"
+        return f"the run is saved: {saved}; go on with `keisei resume {self.parts.run}`"
 
     def _finish(self) -> Path:
         """Write the last checkpoint, in several tries where the disk does not take it."""

@@ -53,9 +53,9 @@ app.command(rich_help_panel="This machine")(doctor.doctor)
 
 
 def main() -> None:
-    """Run the command line; an error of Keisei's own is one line and the status 2."""
+    """Run the command line; an error of Keisei's own is one line and a status of its own."""
     try:
         app()
     except KeiseiError as error:
-        print(f"keisei: {error}", file=sys.stderr)
-        sys.exit(2)
+        print(f"keisei: {error.line}", file=sys.stderr)
+        sys.exit(error.status)

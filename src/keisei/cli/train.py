@@ -160,7 +160,7 @@ def _begin(run: Path, training: Training, metrics: Metrics, found: Found | None)
 
 def _failed(run: Path, training: Training, metrics: Metrics, error: BaseException) -> None:
     """Say what has ended the run, where it can be read afterwards; the error itself goes on to the terminal."""
-    text = str(error) if isinstance(error, KeiseiError) else f"{error!r}, see {TRACEBACK}"
+    text = error.line if isinstance(error, KeiseiError) else f"{error!r}, see {TRACEBACK}"
     metrics.event(training.progress.iteration, "alarm", f"the run has failed: {text}")
     try:
         (run / TRACEBACK).write_text(traceback.format_exc(), encoding="utf-8")

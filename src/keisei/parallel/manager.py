@@ -16,7 +16,7 @@ from torch import nn
 
 from keisei.collect.blocks import BlockRules, check_states
 from keisei.collect.collector import Compression, Weights
-from keisei.errors import WorkerError
+from keisei.errors import NoWorkersError, WorkerError
 from keisei.parallel.code import package_files
 from keisei.parallel.communication import resident_bytes
 from keisei.parallel.crew import Crew, Watch
@@ -123,8 +123,8 @@ class ParallelManager:
     def collect(self, iteration: int) -> Rollout:
         """Play every block on; the rollout is valid for as many calls as there are buffers.
 
-        Raises WorkerError where a block fails twice, and where the budget is spent and the run is to stop; then the
-        states are those before the call.
+        Raises WorkerError where a block fails twice, NoWorkersError where the budget is spent and the run is to stop;
+        then the states are those before the call.
         """
         version = self._work.sync.version
         if version < 0:
@@ -155,7 +155,7 @@ class ParallelManager:
     def _degrade(self, crew: Crew) -> None:
         text = f"the budget of {self.settings.max_restarts} restarts is spent, or no worker can be started"
         if self.settings.on_failure == "stop":
-            raise WorkerError(text)
+            raise NoWorkersError(text)
         self._say(f"{text}: FROM HERE ON BLOCKS ARE PLAYED IN THE LEARNER'S PROCESS")
         self._progress.degraded = True
         self._progress.restarts += crew.restarts
