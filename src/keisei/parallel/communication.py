@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import resource
 import select
 import signal
 import socket
@@ -20,6 +22,8 @@ _MESSAGE_BYTES = 1 << 24
 """The longest message beside a slab; tracebacks can be long."""
 _EXIT_SECONDS = 0.5
 """How long a process may take to end when its line has ended."""
+_FREE_DESCRIPTORS = 20
+"""So many stay free for logs, checkpoints and the start of a process."""
 _SPARE = -1
 
 
@@ -37,6 +41,7 @@ class WorkerCommunicator:
         self._heartbeat = heartbeats[setup.number]
         self._beaten = int(self._heartbeat[0])
         self._starved = 0.0
+        _require_descriptors()
         with contextlib.ExitStack() as undo:
             ours, theirs = socket.socketpair()
             undo.callback(ours.close)
@@ -138,6 +143,13 @@ def starved_seconds(process: int) -> float:
     with contextlib.suppress(OSError), open(f"/proc/{process}/schedstat", encoding="ascii") as file:
         return int(file.read().split()[1]) / 1e9
     return 0.0
+
+
+def _require_descriptors() -> None:
+    """Raise OSError where a worker would take the last descriptors, which logs and checkpoints need, too."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if len(os.listdir("/proc/self/fd")) + _FREE_DESCRIPTORS > most:
+        raise OSError(errno.EMFILE, f"{os.strerror(errno.EMFILE)} (at most {most}; see `ulimit -n`)")
 
 
 def _descriptors(setup: Setup) -> tuple[int, ...]:

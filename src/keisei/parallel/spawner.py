@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import queue
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from keisei.parallel.entry import COMMAND
@@ -21,11 +22,12 @@ class Spawner:
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="spawner", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
 
     def start(self, line: int, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
-        """A fresh worker process with the descriptor of its end of a line, and others that it inherits."""
+        """A fresh worker process with the descriptor of its end of a line, and others; raises OSError."""
+        if self._thread is None:
+            self._thread = _started(self._work)
         started: Future[subprocess.Popen[bytes]] = Future()
         self._jobs.put(((line, *descriptors), started))
         return started.result()
@@ -43,7 +45,17 @@ class Spawner:
     def close(self) -> None:
         """End the thread, when no worker is left; may be called twice."""
         self._jobs.put(None)
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
+
+
+def _started(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work, name="spawner", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:  # the system has no thread to give
+        raise OSError(errno.EAGAIN, f"{os.strerror(errno.EAGAIN)} ({error})") from error
+    return thread
 
 
 def _start(inherited: Sequence[int]) -> subprocess.Popen[bytes]:
