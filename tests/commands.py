@@ -1,7 +1,8 @@
 """Real `keisei` commands without the seconds that importing torch takes: `python commands.py` imports it once, and
 forks a process for each command. A line to it is a JSON list; it answers each with a number.
 
-    ["start", ARGUMENTS, FOLDER, OUTPUT, ERRORS]   the process number
+    ["start", ARGUMENTS, FOLDER, OUTPUT, ERRORS]   the process number; its workers are fresh, as always
+    ["quickly", the same]                          its workers are forked, and none waits long to be replaced
     ["wait", PROCESS, SECONDS]                     the exit status, negative for a signal; -1000 where it still runs
 """
 
@@ -25,7 +26,7 @@ RUNNING = -1000
 MODULES = """
 tensorboard.compat.proto.event_pb2 tensorboard.compat.proto.summary_pb2 tensorboard.summary.writer.record_writer
 keisei.arena.evaluation keisei.build keisei.cli keisei.collect.serial keisei.learning.ppo keisei.shogi.captures
-keisei.train keisei.view
+keisei.parallel.manager keisei.train keisei.view
 """
 ANSWER_SECONDS = 60.0
 
@@ -112,20 +113,22 @@ class Done:
         return last.removeprefix("keisei: ")
 
 
-def start(folder: Path, *arguments: object, output: Path | None = None, errors: Path | None = None) -> Command:
-    """Start `keisei …` in a folder."""
+def start(
+    folder: Path, *arguments: object, output: Path | None = None, errors: Path | None = None, how: str = "start"
+) -> Command:
+    """Start `keisei …` in a folder; how workers start is the first word to the process that forks."""
     number = len(list(folder.glob("out-*.txt")))
     output = output or folder / f"out-{number}.txt"
     errors = errors or folder / f"err-{number}.txt"
     if not output.exists():
         output.touch()
     words = [str(word) for word in arguments]
-    return Command(forge().ask("start", words, str(folder), str(output), str(errors)), output, errors)
+    return Command(forge().ask(how, words, str(folder), str(output), str(errors)), output, errors)
 
 
-def keisei(folder: Path, *arguments: object) -> Done:
+def keisei(folder: Path, *arguments: object, how: str = "start") -> Done:
     """Run `keisei …` in a folder to its end."""
-    return start(folder, *arguments).wait()
+    return start(folder, *arguments, how=how).wait()
 
 
 def train(folder: Path, *overrides: str, base: Sections = TIC_TAC_TOE) -> Done:
@@ -168,6 +171,18 @@ def _start(arguments: list[str], folder: str, output: str, errors: str) -> int:
         _become(arguments, folder, output, errors)
     finally:
         os._exit(1)  # a signal came before it was a command, or after
+
+
+def _start_quickly(arguments: list[str], folder: str, output: str, errors: str) -> int:
+    from keisei.parallel import crew, spawner
+    from quick_workers import fork
+
+    before = spawner._start, crew._LONGEST_PAUSE
+    spawner._start, crew._LONGEST_PAUSE = fork, 0.2
+    try:
+        return _start(arguments, folder, output, errors)
+    finally:
+        spawner._start, crew._LONGEST_PAUSE = before
 
 
 def _become(arguments: list[str], folder: str, output: str, errors: str) -> None:
@@ -215,7 +230,7 @@ def _wait(process: int, seconds: float) -> int:
 
 def _serve() -> None:
     _load()
-    tasks: dict[str, Callable[..., int]] = {"start": _start, "wait": _wait}
+    tasks: dict[str, Callable[..., int]] = {"start": _start, "quickly": _start_quickly, "wait": _wait}
     for line in sys.stdin:
         task, *arguments = json.loads(line)
         print(tasks[task](*arguments), flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from keisei.environment import Array, Observation, Step
@@ -37,4 +38,18 @@ class BrokenTicTacToe(TicTacToe):
             if self.exits:
                 sys.exit(0)
             raise ZeroDivisionError("a bug in somebody's game")
+        super().step(actions, step, observation)
+
+
+class UnluckyTicTacToe(TicTacToe):
+    """Raises in each step for as long as a certain file is there."""
+
+    def __init__(self, *, file: str, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(**options)
+        self.file = Path(file)
+
+    def step(self, actions: Sequence[Array], step: Step, observation: Sequence[Observation]) -> None:
+        if self.file.exists():
+            raise ZeroDivisionError("a bug in somebody's game")
+        time.sleep(0.001)
         super().step(actions, step, observation)
