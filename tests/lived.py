@@ -19,9 +19,9 @@ def group_of(shape: Sequence[int], actions: int, legal: LegalForm, lanes: int) -
     return Group(np.arange(lanes, dtype=np.int32), tuple(shape), np.dtype(np.float32), actions, legal, actions)
 
 
-def blank(group: Group, blocks: int, steps: int) -> Rollout:
+def blank(group: Group, blocks: int, steps: int, *, finals: bool = False) -> Rollout:
     """A rollout in which nothing happened: all zero, every step a decision."""
-    layout = RolloutLayout(group, steps)
+    layout = RolloutLayout(group, steps, finals=finals)
     rollout = layout.rollout(layout.allocate(blocks))
     rollout.acted[:] = rollout.valid[:] = True
     return rollout
@@ -77,7 +77,7 @@ def random_experience(
 ) -> Experience:
     """Random games with five actions; each form of the same seed has the same observations and the same actions."""
     generator = np.random.default_rng(seed)
-    rollout = blank(group_of((features,), 5, legal, lanes), blocks, steps)
+    rollout = blank(group_of((features,), 5, legal, lanes), blocks, steps, finals=True)
     fill_with_games(rollout, generator)
     seen: Float32 = generator.normal(size=rollout.observation.shape).astype(np.float32)
     rollout.observation[:] = seen
@@ -90,6 +90,7 @@ def random_experience(
         allowed[n, t, b] = generator.permutation(5)[:count].tolist()
         if t < steps:
             action[n, t, b] = allowed[n, t, b][int(generator.integers(count))]
+    rollout.final_observation[rollout.cut_off] = generator.normal(size=(int(rollout.cut_off.sum()), features))
     _write_legal(rollout, allowed)
     for chosen, number in action.items():
         rollout.choice[chosen] = allowed[chosen].index(number) if legal == "list" else number
