@@ -19,6 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 TESTS := build/native-tests
+PEERS := rllib sample_factory tianshou # whose dependencies clash with those of the others
 SOURCES = find csrc -name '*.cpp' -o -name '*.hpp'
 INDEX := $(if $(OFFLINE),--no-index --find-links $(OFFLINE))
 
@@ -95,11 +96,16 @@ bench: setup bench-peers ## measure the speed, side by side with peers
 	keisei bench perft
 	keisei bench environment
 
-bench-peers: .venv-peers/stamp ## install the peers that `make bench` measures against
+bench-peers: .venv-peers/stamp $(PEERS:%=.venv-peers-%/stamp) ## install the peers that `make bench` measures against
 
 .venv-peers/stamp: benchmarks/peers.txt constraints.txt
 	$(INTERPRETER) -m venv --clear .venv-peers
 	.venv-peers/bin/python -m pip --disable-pip-version-check install --quiet $(INDEX) -c constraints.txt -r benchmarks/peers.txt
+	@touch $@
+
+.venv-peers-%/stamp: benchmarks/peers-%.txt
+	$(INTERPRETER) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet $(INDEX) -r $<
 	@touch $@
 
 docs: setup ## write the pages that are made from the code
@@ -115,4 +121,4 @@ wheelhouse: $(BIN)/python ## collect wheels in wheelhouse/ for a machine without
 	@echo "on the other machine: make setup OFFLINE=wheelhouse$(if $(TORCH),, SYSTEM=1)"
 
 clean: ## remove everything that was built or installed
-	rm -rf build $(VENV) .venv-peers dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf build $(VENV) .venv-peers* dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

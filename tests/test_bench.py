@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from keisei.bench import connect_four
 from keisei.bench.harness import (
     Contender,
     Measurement,
@@ -34,6 +36,13 @@ from keisei.errors import ConfigError, WorkerError
 PEER = """
 from runner import serve
 serve("counter", "1.2.3", {"count": lambda seconds: (10 * seconds, seconds), "fail": lambda seconds: 1 / 0})
+"""
+
+PARENT = """
+import subprocess
+from runner import serve
+child = subprocess.Popen(["sleep", "600"])
+serve("parent", "1", {"child": lambda seconds: (child.pid, seconds)})
 """
 
 
@@ -164,6 +173,37 @@ def test_replayed_self_play_plays_the_moves_that_it_drew() -> None:
     games = ReplayedSelfPlay("games", Form("float32", "mask"), copies=3, clock=ticking())
     assert games.measure(2.0) == Sample(work=2 * REPLAYED_STEPS * 3, seconds=2.0)
     games.close()
+
+
+def test_training_on_connect_four_is_measured_in_whole_iterations_and_learns() -> None:
+    training = connect_four.Training()
+    before = connect_four.match(training.policy, games=200)
+    sample = training.measure(0.01)
+    assert sample.work == 16 * 128
+    training.learn_for(2.0)
+    after = connect_four.match(training.policy, games=200)
+    assert after.wins > max(before.wins, 140)  # as often as not at the start
+
+
+def test_a_peer_and_the_programs_that_it_started_end_together(tmp_path: Path) -> None:
+    (tmp_path / "runner.py").write_text((PROGRAMS / "runner.py").read_text())
+    (tmp_path / "peer_parent.py").write_text(PARENT)
+    with running_peer("parent", Path(sys.executable), tmp_path) as peer:
+        assert peer is not None
+        child = int(peer.ask("child", 1.0).work)
+        assert Path(f"/proc/{child}").exists()
+    deadline = time.monotonic() + 10
+    while runs(child) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not runs(child)
+
+
+def runs(process: int) -> bool:
+    """Whether a process is there, and not only waits for its parent to take note of its end."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_the_command_ends_with_the_json_line() -> None:

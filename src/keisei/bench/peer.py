@@ -1,4 +1,4 @@
-"""Peers: other people's programs, run in `.venv-peers` and asked to measure themselves, one round at a time.
+"""Peers: other people's programs, run in `.venv-peers…` and asked to measure themselves, one round at a time.
 
 They are separate programs for two reasons: some are under licences that must not reach this package, and their
 dependencies need not fit ours. The other end of the line is `benchmarks/runner.py`.
@@ -7,6 +7,8 @@ dependencies need not fit ours. The other end of the line is `benchmarks/runner.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,8 +19,9 @@ from keisei.bench.harness import Contender, Sample
 from keisei.errors import WorkerError
 
 ROOT = Path(__file__).resolve().parents[3]
-PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 PROGRAMS = ROOT / "benchmarks"
+_END_SECONDS = 10.0
+"""So long a peer may take to stop its own workers."""
 
 
 class Peer:
@@ -76,17 +79,38 @@ def note_on(peer: Peer | None, name: str) -> str:
     return f"{peer.name} is version {peer.version}"
 
 
+def python_of(name: str) -> Path:
+    """The interpreter of a peer: that of `.venv-peers`, or of an environment of its own where there is one."""
+    own = ROOT / f".venv-peers-{name}"
+    return (own if own.exists() else ROOT / ".venv-peers") / "bin" / "python"
+
+
 @contextmanager
-def running_peer(name: str, python: Path = PYTHON, programs: Path = PROGRAMS) -> Iterator[Peer | None]:
+def running_peer(name: str, python: Path | None = None, programs: Path = PROGRAMS) -> Iterator[Peer | None]:
     """The peer's program while it runs, on the cores of this thread; None where it is not installed."""
-    program = programs / f"peer_{name}.py"
+    python, program = python or python_of(name), programs / f"peer_{name}.py"
     if not (python.exists() and program.exists()):
         yield None
         return
     with subprocess.Popen(
-        [python, "-E", "-s", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [python, "-E", "-s", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         try:
             yield Peer(process, name)
         finally:
-            process.kill()
+            _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Let the program end by itself, which is how its workers end, too; then end what is left."""
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
