@@ -215,6 +215,15 @@ def test_the_command_ends_with_the_json_line() -> None:
     assert set(report["results"][0]) == {"name", "value", "unit", "against", "ratio"}
 
 
+@pytest.mark.slow
+def test_blocks_of_every_size_are_measured() -> None:
+    ran = CliRunner().invoke(app, ["bench", "blocks", "--json", "--rounds", "1", "--seconds", "0.001"])
+    assert ran.exit_code == 0, ran.output
+    results = json.loads(ran.stdout.splitlines()[-1])["results"]
+    assert [one["name"] for one in results] == [f"blocks_of_{size}" for size in (8, 16, 32, 64, 128, 256)]
+    assert all(one["value"] > 0 for one in results)
+
+
 def test_a_core_that_does_not_exist_is_refused() -> None:
     ran = CliRunner().invoke(app, ["bench", "perft", "--core", "9999"])
     assert isinstance(ran.exception, ConfigError)

@@ -15,6 +15,7 @@ BENCHMARKS: Mapping[str, str] = {
     "perft": "Count move trees, against cshogi.",
     "environment": "Play random games in many copies, against cshogi.",
     "learning": "Play and learn Shogi, against the bare passes of the network.",
+    "blocks": "Play Shogi in blocks of several sizes, in one process.",
     "connect-four": "Train on connect four by PPO, against CleanRL's manner and MaskablePPO.",
 }
 """The benchmarks, by name, and what each does. A module is loaded only when it is run."""
