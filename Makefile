@@ -95,6 +95,7 @@ format: setup ## format everything
 bench: setup bench-peers ## measure the speed, side by side with peers
 	keisei bench perft
 	keisei bench environment
+	keisei bench learning
 
 bench-peers: .venv-peers/stamp $(PEERS:%=.venv-peers-%/stamp) ## install the peers that `make bench` measures against
 
