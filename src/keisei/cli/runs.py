@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from keisei.cli.output import command
 from keisei.errors import ConfigError, RunError
 from keisei.history import LINES, Event, Record, latest, read
 from keisei.run_folder import CONFIG, LOCK, SUMMARY
@@ -214,7 +215,7 @@ def checkpoints(run: Path) -> list[Path]:
 
 def resume_command(run: Path) -> str:
     """What to type to go on with a run."""
-    return f"keisei resume {shlex.quote(str(run))}"
+    return f"{command()} resume {shlex.quote(str(run))}"
 
 
 def _show_run(run: Path, as_json: bool) -> None:
