@@ -95,6 +95,8 @@ def slow_wanted(row: SlowRow, own: SlowNetwork, target: SlowNetwork, *, double: 
     after: list[list[float]] = [target.worth(row.next_seen, share) for share in row.shares[1]]
     if not row.shares[1]:
         after = [target.worth(row.next_seen)]
+    if not row.factor:  # the game is over
+        return [row.reward for _ in after]
     if double:
         choice = own.expected(row.next_seen, len(row.shares[0]))
     else:

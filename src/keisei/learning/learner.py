@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from keisei.checkpoint import JSON
-from keisei.networks import Network
 from keisei.rollout import Rollout
 
 Facts = Mapping[str, JSON]
@@ -17,7 +16,9 @@ Facts = Mapping[str, JSON]
 class Learner(Protocol):
     """Improves one network."""
 
-    network: Network
+    @property
+    def network(self) -> nn.Module:
+        """What is improved, in place."""
 
     def learn(self, rollout: Rollout, iteration: int, progress: float) -> Mapping[str, float]:
         """Learn from a rollout, `progress` (0..1) into the run; gives numbers to report.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from keisei.environment import Bool, Float32, Int64
 from keisei.errors import CheckpointError, LearningError
 from keisei.learning.advantage import advantages
 from keisei.learning.learner import Facts
+from keisei.learning.tally import Tally
 from keisei.learning.trust import Trust, full_trust
 from keisei.policy import Evaluation, Policy
 from keisei.rollout import Rollout
@@ -80,24 +81,6 @@ class Lessons:
     def batch(self, rows: Int64) -> tuple[Batch, Tensor]:
         """Some rows and their choices."""
         return Batch(*torch.from_numpy(self.numbers[:, rows]).unbind()), torch.from_numpy(self.choice[rows])
-
-
-@dataclass
-class Tally:
-    """Means over the updates of one rollout."""
-
-    sums: dict[str, float] = field(default_factory=dict)
-    updates: int = 0
-
-    def add(self, numbers: Mapping[str, float]) -> None:
-        """Count one update."""
-        self.updates += 1
-        for name, number in numbers.items():
-            self.sums[name] = self.sums.get(name, 0.0) + number
-
-    def means(self) -> dict[str, float]:
-        """The mean of each number."""
-        return {name: total / self.updates for name, total in self.sums.items()}
 
 
 class PPO:
