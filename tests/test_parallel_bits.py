@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import random
 import signal
-import threading
-import time
 
 import pytest
 import torch
 
 from keisei.errors import WorkerError
-from keisei.parallel.manager import ParallelManager
-from workers import GameName, Log, collected, crew, managed, network, rules, serially
+from workers import GameName, Log, collected, managed, network, rules, serially, through
 
 ITERATIONS = 6
 
@@ -28,31 +23,6 @@ def test_workers_live_the_same_as_a_plain_loop(name: GameName, workers: int) -> 
 def test_rollouts_over_the_line_are_the_same() -> None:
     with managed(use_shared_memory=False) as manager:
         assert collected(manager, "tic-tac-toe", ITERATIONS) == serially("tic-tac-toe", ITERATIONS)
-
-
-def send_at_random(manager: ParallelManager, number: signal.Signals, count: int) -> threading.Thread:
-    """Send a signal to random workers that are at work, at random instants, from another thread."""
-    chance = random.Random(5)
-
-    def work() -> None:
-        for _ in range(count):
-            time.sleep(chance.uniform(0.1, 0.6))
-            if ready := [worker for worker in crew(manager).workers if worker.ready]:
-                os.kill(chance.choice(ready).process.pid, number)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    return thread
-
-
-def through(manager: ParallelManager, number: signal.Signals, count: int) -> list[str]:
-    """What a manager collects while signals come."""
-    collected(manager, "tic-tac-toe", 1)
-    thread = send_at_random(manager, number, count)
-    found: list[str] = []
-    while thread.is_alive() or len(found) < 10:
-        found += collected(manager, "tic-tac-toe", 1, first=1 + len(found))
-    return found
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -34,16 +38,16 @@ CONNECT_FOUR = Path(__file__).parent.parent / "examples" / "connect_four.py"
 GameName = Literal["tic-tac-toe", "connect four"]
 
 
-def environment(name: GameName, first_lane: int) -> Environment:
+def environment(name: GameName, first_lane: int, copies: int = COPIES) -> Environment:
     """A block of a small game: of lists with cut-offs, or of masks and in plain NumPy."""
     if name == "tic-tac-toe":
-        return TicTacToe(copies=COPIES, seed=SEED, first_lane=first_lane, random_plies=1, move_limit=8)
+        return TicTacToe(copies=copies, seed=SEED, first_lane=first_lane, random_plies=1, move_limit=8)
     specification = importlib.util.spec_from_file_location("connect_four", CONNECT_FOUR)
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
-    return cast(Environment, module.ConnectFour(copies=COPIES, seed=SEED, first_lane=first_lane))
+    return cast(Environment, module.ConnectFour(copies=copies, seed=SEED, first_lane=first_lane))
 
 
 def network(name: GameName, seed: int = 0) -> Network:
@@ -79,17 +83,19 @@ def digest(rollout: Rollout) -> str:
     return whole.hexdigest()[:16]
 
 
-def serially(name: GameName, iterations: int, steps: int = STEPS) -> list[str]:
+def serially(
+    name: GameName, iterations: int, steps: int = STEPS, *, blocks: int = BLOCKS, copies: int = COPIES
+) -> list[str]:
     """What the blocks live, in the plainest way: an environment for each that nobody saves or loads."""
     plays = policy(name)
-    environments = [environment(name, block * COPIES) for block in range(BLOCKS)]
+    environments = [environment(name, block * copies, copies) for block in range(blocks)]
     layout = RolloutLayout(environments[0].groups[0], steps)
-    rollout = layout.rollout(layout.allocate(BLOCKS))
+    rollout = layout.rollout(layout.allocate(blocks))
     found = []
     for iteration in range(iterations):
         plays.network.load_state_dict(network(name, iteration).state_dict())
         for block, one in enumerate(environments):
-            noise = action_noise(SEED, np.arange(block * COPIES, (block + 1) * COPIES), iteration, steps)
+            noise = action_noise(SEED, np.arange(block * copies, (block + 1) * copies), iteration, steps)
             with torch_threads(1):
                 play(one, plays, (), rollout.block(block), noise)
         found.append(digest(rollout))
@@ -102,6 +108,31 @@ def collected(manager: ParallelManager, name: GameName, iterations: int, first: 
     for iteration in range(first, first + iterations):
         manager.publish(network(name, iteration).state_dict(), iteration)
         found.append(digest(manager.collect(iteration)))
+    return found
+
+
+def send_at_random(manager: ParallelManager, number: signal.Signals, count: int) -> threading.Thread:
+    """Send a signal to random workers that are at work, at random instants, from another thread."""
+    chance = random.Random(5)
+
+    def work() -> None:
+        for _ in range(count):
+            time.sleep(chance.uniform(0.1, 0.6))
+            if ready := [worker for worker in crew(manager).workers if worker.ready]:
+                os.kill(chance.choice(ready).process.pid, number)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def through(manager: ParallelManager, number: signal.Signals, count: int) -> list[str]:
+    """What a manager collects while signals come, after the first rollout."""
+    collected(manager, "tic-tac-toe", 1)
+    thread = send_at_random(manager, number, count)
+    found: list[str] = []
+    while thread.is_alive() or len(found) < 10:
+        found += collected(manager, "tic-tac-toe", 1, first=1 + len(found))
     return found
 
 

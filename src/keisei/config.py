@@ -193,6 +193,8 @@ class ParallelConfig(Section):
     """Steps per rollout."""
     episodes_per_worker: int | None = Field(default=None, ge=1)
     """Instead of `rollout_length`: every copy of a block plays exactly so many games for a rollout."""
+    inference: Literal["worker", "learner"] = "worker"
+    """Who acts: each worker for its own block, or this process for all blocks in one batch, which workers only step."""
     model_sync_interval: int = Field(default=1, ge=1)
     """Publish weights every so many iterations."""
     async_learning: bool = False

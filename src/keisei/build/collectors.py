@@ -50,19 +50,24 @@ def _plain(config: Config, of: Game, tell: Tell) -> Collector:
 
 def serial(config: Config, of: Game, steps: int | None = None) -> SerialCollector:
     """This process plays the blocks; with `steps`, so many of them are a rollout, whatever the configuration says."""
+    from keisei.collect.block_set import set_rules
     from keisei.collect.serial import SerialCollector
 
-    rules = block_rules(config, of)
+    rules, blocks = block_rules(config, of), _blocks(config)
+    if steps is not None:
+        rules = replace(rules, steps=steps, games=None)
+    if config.parallel.inference == "learner":
+        rules, blocks = set_rules(rules, blocks), 1
     return SerialCollector(
-        rules if steps is None else replace(rules, steps=steps, games=None),
-        blocks=_blocks(config),
+        rules,
+        blocks=blocks,
         buffers=_buffers(config.parallel),
         compression=config.parallel.compression,
     )
 
 
 def workers(config: Config, of: Game, number: int, *, tell: Tell) -> ParallelManager:
-    """Worker processes play the blocks; there are never more of them than blocks."""
+    """Worker processes play the blocks, or step them; there are never more of them than blocks."""
     from keisei.parallel.manager import ParallelManager, ParallelSettings
 
     section, blocks = config.parallel, _blocks(config)
@@ -78,6 +83,7 @@ def workers(config: Config, of: Game, number: int, *, tell: Tell) -> ParallelMan
         on_failure=section.on_failure,
         use_shared_memory=section.use_shared_memory,
         compression=section.compression,
+        inference=section.inference,
     )
     return ParallelManager(block_rules(config, of), settings, partial(tell, "alarm"))
 

@@ -95,10 +95,7 @@ class BlockPlayer:
         except BaseException as error:
             if block in self._kept:
                 self._kept.pop(block).close()  # nobody knows where it stands
-            error.add_note(
-                f"in block {block} of iteration {iteration}, seed {self._seed}, step {begun}. The same comes again in "
-                "one process, where a debugger can stop it: with parallel.enabled=false, from the last checkpoint on"
-            )
+            error.add_note(where(block, iteration, self._seed, begun))
             if begun and isinstance(error, Exception):
                 check_rollout(rollout, self._first, begun)  # what was handed out before may say why
             raise
@@ -126,6 +123,14 @@ class BlockPlayer:
         self._first.close()
 
 
+def where(block: int, iteration: int, seed: int, step: int) -> str:
+    """Where something went wrong, and how to see it again."""
+    return (
+        f"in block {block} of iteration {iteration}, seed {seed}, step {step}. The same comes again in "
+        "one process, where a debugger can stop it: with parallel.enabled=false, from the last checkpoint on"
+    )
+
+
 def check_rollout(rollout: Rollout, environment: Environment, steps: int | None = None) -> None:
     """Raise ContractError, naming field and place, where a block's rollout holds what it must not.
 
@@ -139,6 +144,7 @@ def check_rollout(rollout: Rollout, environment: Environment, steps: int | None 
         "reward": rollout.reward[:, :done],
         "value": rollout.value[:, :done],
         "log_probability": rollout.log_probability[:, :done],
+        "final_observation": rollout.final_observation[:, :done],
     }
     if steps is None:
         numbers |= {"bootstrap": rollout.bootstrap[:, None], "final_value": rollout.final_value}

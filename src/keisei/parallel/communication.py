@@ -19,7 +19,7 @@ from keisei.parallel.shared_memory import UInt64
 from keisei.parallel.spawner import Spawner
 
 _MESSAGE_BYTES = 1 << 24
-"""The longest message beside a slab; tracebacks can be long."""
+"""The longest message beside slabs; tracebacks can be long."""
 _EXIT_SECONDS = 0.5
 """How long a process may take to end when its line has ended."""
 _FREE_DESCRIPTORS = 20
@@ -50,7 +50,7 @@ class WorkerCommunicator:
             undo.callback(_kill, self.process)
             self.descriptor = os.pidfd_open(self.process.pid)
             undo.pop_all()
-        self.line = Line(ours, _MESSAGE_BYTES + setup.slab_bytes)
+        self.line = Line(ours, _MESSAGE_BYTES + setup.blocks * setup.slab_bytes)
         self.line.send(setup)
 
     @property

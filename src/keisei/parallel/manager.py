@@ -20,10 +20,11 @@ from keisei.errors import NoWorkersError, WorkerError
 from keisei.parallel.code import package_files
 from keisei.parallel.communication import resident_bytes
 from keisei.parallel.crew import Crew, Watch
-from keisei.parallel.messages import Setup
+from keisei.parallel.messages import Inference, Setup
 from keisei.parallel.playing import Playing
 from keisei.parallel.shared_memory import SharedMemory
 from keisei.parallel.slabs import HEARTBEATS
+from keisei.parallel.stepping import Stepping
 from keisei.parallel.work import Task, Work
 from keisei.rollout import Rollout
 
@@ -44,6 +45,7 @@ class ParallelSettings:
     on_failure: OnFailure = "serial"
     use_shared_memory: bool = True
     compression: Compression = "none"
+    inference: Inference = "worker"
 
 
 class ParallelManager:
@@ -182,6 +184,7 @@ class ParallelManager:
         return Setup(
             incarnation=next(self._incarnations),
             number=number,
+            inference=self.settings.inference,
             rules=self._rules,
             blocks=self.settings.blocks,
             slab_descriptors=self._work.slabs.descriptors,
@@ -231,7 +234,7 @@ class ParallelManager:
 
 
 def _work(rules: BlockRules, settings: ParallelSettings, say: Callable[[str], None]) -> Work:
-    return Playing(
+    return _WAYS[settings.inference](
         rules,
         blocks=settings.blocks,
         buffers=settings.buffers,
@@ -239,6 +242,9 @@ def _work(rules: BlockRules, settings: ParallelSettings, say: Callable[[str], No
         compression=settings.compression,
         say=say,
     )
+
+
+_WAYS: dict[Inference, type[Playing] | type[Stepping]] = {"worker": Playing, "learner": Stepping}
 
 
 @dataclass

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from keisei.collect.blocks import BlockRules
 from keisei.collect.collector import Compression
+from keisei.environment import Int32
+
+Inference = Literal["worker", "learner"]
+"""Who acts: each worker for its own block, or the manager's process for all blocks."""
 
 
 @dataclass(frozen=True)
@@ -15,11 +20,12 @@ class Setup:
 
     incarnation: int
     number: int  # of its heartbeats
+    inference: Inference
     rules: BlockRules
     blocks: int
     slab_descriptors: tuple[int, ...]  # one per buffer, [blocks · slab bytes]; none where rollouts go over the line
     slab_bytes: int
-    weights_descriptor: int
+    weights_descriptor: int  # of what only those read who act
     weights_bytes: int
     slot_bytes: int
     compression: Compression
@@ -63,6 +69,21 @@ class Play:
 
 
 @dataclass(frozen=True)
+class Advance:
+    """Step some blocks by the actions given; their slabs get what came of the last of them, and what is seen then."""
+
+    blocks: tuple[int, ...]
+    iteration: int
+    ply: int  # so many steps lie behind the blocks
+    actions: Int32  # [blocks, plies, lanes of a block]
+    begins: bool  # at their start states; else they play on from where they stand
+    saves: bool  # the states in which they end
+    epoch: int  # environments that cannot save their states begin anew with each
+    starts: tuple[bytes, ...] = ()  # the start states, where slabs are not shared
+    number: int = 0  # among the orders of its worker
+
+
+@dataclass(frozen=True)
 class Done:
     """An order has been carried out; the slabs of its blocks are sealed."""
 
@@ -89,5 +110,5 @@ class Failed:
     traceback: str
 
 
-Order = Play
+Order = Play | Advance
 Answer = Done | Stale | Failed

@@ -65,12 +65,12 @@ class SyncStatistics:
 class ModelSynchronizer:
     """Publishes weights into slots of shared memory; a slot is used again when no block of its version is out.
 
-    What was published is kept in memory of its own, which no worker can reach.
+    What was published is kept in memory of its own, which no worker can reach. Without slots, nobody reads it.
     """
 
     def __init__(self, weights: Mapping[str, Tensor], slots: int) -> None:
         self.layout = WeightsLayout(weights)
-        self.memory = SharedMemory(slots * self.layout.bytes)
+        self.memory = SharedMemory(max(1, slots * self.layout.bytes))
         self.statistics = SyncStatistics()
         self.version = -1
         self._slots = slots
@@ -91,7 +91,9 @@ class ModelSynchronizer:
         return slot
 
     def publish_again(self) -> int:
-        """Write what is published into the next slot, and its header last; gives the slot."""
+        """Write what is published into the next slot, if there are any, and its header last; gives the slot."""
+        if not self._slots:
+            return 0
         slot, self._next = self._next, (self._next + 1) % self._slots
         memory = slot_of(self.memory, self.layout, slot)
         memory[:_HEADER_BYTES] = 0

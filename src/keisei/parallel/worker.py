@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import time
 import traceback
+from collections.abc import Callable
 from typing import Protocol
 
 from keisei.collect.blocks import BlockPlayer
 from keisei.errors import WorkerError
 from keisei.parallel.code import loaded_files
 from keisei.parallel.line import WorkerLine
-from keisei.parallel.messages import Answer, Done, Failed, Order, Play, Ready, Refused, Setup, Stale
+from keisei.parallel.messages import Answer, Done, Failed, Inference, Order, Play, Ready, Refused, Setup, Stale
 from keisei.parallel.model_sync import WeightsReader
 from keisei.parallel.shared_memory import READ_ONLY, SharedMemory, SlabLayout
 from keisei.parallel.slabs import WorkerMemory
+from keisei.parallel.stepper import SteppingWorker
 
 
 class Worker(Protocol):
@@ -66,6 +68,9 @@ class SelfPlayWorker:
         return Done(order.number, time.perf_counter() - began, memory.sent(slab))
 
 
+_WORKERS: dict[Inference, Callable[[Setup], Worker]] = {"worker": SelfPlayWorker, "learner": SteppingWorker}
+
+
 def serve(line: WorkerLine) -> None:
     """Do what a manager orders until the line ends."""
     with contextlib.suppress(EOFError, OSError):
@@ -80,7 +85,7 @@ def _set_up(line: WorkerLine) -> Worker | None:
     try:
         setup = line.receive()
         assert isinstance(setup, Setup)
-        worker = SelfPlayWorker(setup)
+        worker = _WORKERS[setup.inference](setup)
         line.send(worker.ready())
     except EOFError:
         return None
