@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -29,10 +30,14 @@ def named(name: str) -> object | None:
 def called(build: Callable[..., Any], id: str, options: Mapping[str, object]) -> object:
     """What a callable gives for options; raises ConfigError where it does not take them."""
     try:
+        inspect.signature(build).bind(**options)
+    except TypeError as error:
+        raise ConfigError(f"'environment.options' do not fit '{id}': {one_line(error)}") from error
+    try:
         return build(**options)
     except TypeError as error:
         if not options:
-            raise
+            raise  # what it does by itself is not for the configuration to mend
         raise ConfigError(f"'environment.options' do not fit '{id}': {one_line(error)}") from error
 
 
