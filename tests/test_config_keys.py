@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from keisei.config import Config, GymnasiumGameConfig, PettingZooGameConfig, PythonGameConfig, ShogiConfig
+from keisei.config import (
+    Config,
+    GridworldConfig,
+    GymnasiumGameConfig,
+    PettingZooGameConfig,
+    PythonGameConfig,
+    SeatsViewConfig,
+    ShogiConfig,
+)
 from keisei.config_reference import reference, sections
 from keisei.sections import Section
 from keisei.shogi import ShogiEnvironment
@@ -48,7 +56,14 @@ def test_reference_is_up_to_date() -> None:
 
 
 def test_reference_names_every_section() -> None:
-    expected: set[type[Section]] = {ShogiConfig, PythonGameConfig, GymnasiumGameConfig, PettingZooGameConfig}
+    games: set[type[Section]] = {
+        ShogiConfig,
+        PythonGameConfig,
+        GymnasiumGameConfig,
+        PettingZooGameConfig,
+        GridworldConfig,
+    }
+    expected = {*games, SeatsViewConfig}
     fields = [field.annotation for field in Config.model_fields.values()]
     expected |= {kind for kind in fields if isinstance(kind, type) and issubclass(kind, Section)}
     assert {section for _, section in sections()} == expected

@@ -11,9 +11,11 @@ from pydantic_core import PydanticUndefined
 from keisei.config import (
     FREE_TO_CHANGE,
     Config,
+    GridworldConfig,
     GymnasiumGameConfig,
     PettingZooGameConfig,
     PythonGameConfig,
+    SeatsViewConfig,
     ShogiConfig,
 )
 from keisei.sections import Section, allowed
@@ -29,12 +31,19 @@ checkpoint.
 """
 
 
-_GAMES: tuple[type[Section], ...] = (ShogiConfig, PythonGameConfig, GymnasiumGameConfig, PettingZooGameConfig)
+_GAMES: tuple[type[Section], ...] = (
+    ShogiConfig,
+    PythonGameConfig,
+    GymnasiumGameConfig,
+    PettingZooGameConfig,
+    GridworldConfig,
+)
 
 
 def sections() -> list[tuple[str, type[Section]]]:
     """The sections of a run with their names; all kinds of game share one name."""
-    games = [("environment", game) for game in _GAMES]
+    games: list[tuple[str, type[Section]]] = [("environment", game) for game in _GAMES]
+    games.append(("environment.views", SeatsViewConfig))
     found: list[tuple[str, type[Section]]] = []
     for name, field in Config.model_fields.items():
         if name == "environment":

@@ -7,6 +7,7 @@ KeiseiError
 ├── ActionError (ValueError)          actions that an environment cannot execute: illegal, out of range, wrong dtype
 ├── StateError (ValueError)           a saved environment state that cannot be loaded
 ├── ContractError (RuntimeError)      an environment that does not do what the contract says
+├── WorldError (RuntimeError)         a gridworld whose own functions break a rule of the engine
 ├── WorkerError (RuntimeError)        a worker process that died, hung or failed
 ├── NoWorkersError (WorkerError)      so many workers were lost that no others are started: go on another time
 ├── LearningError (RuntimeError)      learning that cannot go on: updates that stay non-finite, or fail again
@@ -53,6 +54,10 @@ class StateError(KeiseiError, ValueError):
 
 class ContractError(KeiseiError, RuntimeError):
     """An environment that does not do what the contract says."""
+
+
+class WorldError(KeiseiError, RuntimeError):
+    """A gridworld whose own functions break a rule of the engine."""
 
 
 class WorkerError(KeiseiError, RuntimeError):

@@ -123,7 +123,7 @@ def _check_description(environment: Environment) -> None:
     _require(copies >= 1, "copies", f"{copies} is less than 1")
     _require(lanes >= 1 and lanes % copies == 0, "lanes", f"{lanes} is no multiple of {copies} copies")
     for name, texts in (("seats", environment.seats), ("reasons", environment.reasons)):
-        _require(1 <= len(texts) <= 127 and len(set(texts)) == len(texts), name, f"{texts!r} are not 1..127 names")
+        _require(1 <= len(texts) <= 128 and len(set(texts)) == len(texts), name, f"{texts!r} are not 1..128 names")
     _require(environment.state_bytes >= 0, "state_bytes", f"{environment.state_bytes} is negative")
     for index, group in enumerate(environment.groups):
         _check_group(group, f"groups[{index}]")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from keisei.config import ShogiEnvironmentConfig
+from keisei.config import WORLDS, GridworldEnvironmentConfig, ShogiEnvironmentConfig
 from keisei.environment import Environment
 from keisei.errors import ConfigError
 from keisei.sections import check
@@ -30,6 +31,20 @@ def _shogi(**options: object) -> Environment:
 
     section = check(ShogiEnvironmentConfig, options, "in keisei.make('shogi')")
     return ShogiEnvironment(**section.model_dump(exclude={"name"}))
+
+
+def _gridworld(name: str, **options: object) -> Environment:
+    """A world by name; options that no section has are the world's own numbers."""
+    from keisei.build.gridworlds import gridworld
+
+    known = GridworldEnvironmentConfig.model_fields
+    own = {key: value for key, value in options.items() if key not in known}
+    values = {key: value for key, value in options.items() if key in known}
+    numbers = values.get("numbers") or {}
+    if own and isinstance(numbers, dict):
+        values["numbers"] = {**numbers, **own}
+    section = check(GridworldEnvironmentConfig, {"name": name, **values}, f"in keisei.make('{name}')")
+    return gridworld(section, copies=section.copies, seed=section.seed, first_lane=section.first_lane)
 
 
 def gymnasium(
@@ -84,4 +99,7 @@ def pettingzoo(
     )
 
 
-_ENVIRONMENTS: dict[str, Callable[..., Environment]] = {"shogi": _shogi}
+_ENVIRONMENTS: dict[str, Callable[..., Environment]] = {
+    "shogi": _shogi,
+    **{name: partial(_gridworld, name) for name in WORLDS},
+}

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from keisei.config import Config, GymnasiumGameConfig, PettingZooGameConfig, PythonGameConfig, ShogiConfig
+from keisei.config import (
+    Config,
+    GridworldConfig,
+    GymnasiumGameConfig,
+    PettingZooGameConfig,
+    PythonGameConfig,
+    ShogiConfig,
+)
 from keisei.environment import Environment, Group, Int64
 from keisei.errors import ConfigError
 
@@ -60,6 +67,8 @@ def game(config: Config) -> Game:
         return _plain_game(partial(python_block, section, size, seed))
     if isinstance(section, PettingZooGameConfig):
         return _plain_game(partial(pettingzoo_block, section, size, seed))
+    if isinstance(section, GridworldConfig):
+        return _gridworld_game(section, size, seed)
     return _plain_game(partial(gymnasium_block, section, size, seed))
 
 
@@ -82,6 +91,21 @@ def _shogi_game(section: ShogiConfig, size: int, seed: int) -> Game:
         reasons=first.reasons,
         lanes_per_copy=1,
     )
+
+
+def _gridworld_game(section: GridworldConfig, size: int, seed: int) -> Game:
+    from keisei.build.gridworlds import gridworld_block
+    from keisei.gridworld import GridworldEnvironment
+    from keisei.policy import PlanesEncoder
+
+    built = _plain_game(partial(gridworld_block, section, size, seed))
+    if section.observation != "packed":
+        return built
+    first = built.build_environment(0)
+    assert isinstance(first, GridworldEnvironment)
+    (how,) = first.encodings
+    encoder = partial(PlanesEncoder, how.write_last, (how.size, how.size, how.planes))
+    return replace(built, encoder=encoder, input_shape=how.shape)
 
 
 def _plain_game(build_environment: BuildEnvironment) -> Game:
