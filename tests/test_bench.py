@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from keisei.bench import connect_four
+from keisei.bench import async_learning, connect_four, connect_four_workers
 from keisei.bench.harness import (
     Contender,
     Measurement,
@@ -176,13 +176,33 @@ def test_replayed_self_play_plays_the_moves_that_it_drew() -> None:
 
 
 def test_training_on_connect_four_is_measured_in_whole_iterations_and_learns() -> None:
-    training = connect_four.Training()
+    training = connect_four.Training(connect_four.config())
     before = connect_four.match(training.policy, games=200)
     sample = training.measure(0.01)
     assert sample.work == 16 * 128
     training.learn_for(2.0)
     after = connect_four.match(training.policy, games=200)
     assert after.wins > max(before.wins, 140)  # as often as not at the start
+
+
+def test_connect_four_is_learnt_ahead_in_two_workers() -> None:
+    with connect_four_workers.training() as training:
+        assert training.measure(0.01).work == 16 * 128
+    assert str(PROGRAMS) not in sys.path
+
+
+def test_ours_is_compared_with_the_best_mode_of_each_peer() -> None:
+    rates = {"c4_workers": 30.0, "cleanrl.workers": 10.0, "cleanrl.in_process": 20.0, "rllib.workers": 5.0}
+    found = connect_four_workers.compared({name: Measurement(name, (rate,)) for name, rate in rates.items()})
+    ratios = {one.against: one.ratio for one in found if one.name == "c4_workers"}
+    assert ratios == {"cleanrl": 1.5, "rllib": 6.0}
+
+
+def test_learning_ahead_is_scored_beside_learning_in_turns() -> None:
+    assert 0 <= async_learning.score(4096, 20, "parallel.async_learning=true") <= 100
+    scores = {"synchronous": [90.0, 92.0], "asynchronous": [91.0, 95.0]}
+    assert [one.value for one in async_learning.results_of(scores)] == [91.0, 93.0, 2.0]
+    assert async_learning.interval([91.0, 95.0]) == "93.00 ± 25.41"  # 12.706 · √8 / √2
 
 
 def test_a_peer_and_the_programs_that_it_started_end_together(tmp_path: Path) -> None:

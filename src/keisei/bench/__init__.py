@@ -17,6 +17,8 @@ BENCHMARKS: Mapping[str, str] = {
     "learning": "Play and learn Shogi, against the bare passes of the network.",
     "blocks": "Play Shogi in blocks of several sizes, in one process.",
     "connect-four": "Train on connect four by PPO, against CleanRL's manner and MaskablePPO.",
+    "connect-four-workers": "Train on the peers' connect four in worker processes, against five of them.",
+    "async-learning": "Learn connect four from five seeds, while collecting and not.",
 }
 """The benchmarks, by name, and what each does. A module is loaded only when it is run."""
 

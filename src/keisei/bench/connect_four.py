@@ -6,6 +6,7 @@ All have 16 copies, rollouts of 128 steps, 4 epochs of 4 minibatches and two lay
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 
 from keisei import arena, build
@@ -17,6 +18,8 @@ from keisei.bench.peer import ROOT, contenders_of, note_on, running_peer
 from keisei.config import Config, load_run
 from keisei.policy import Policy
 from keisei.threads import torch_threads
+
+Clock = Callable[[], float]
 
 UNIT = "steps/s"
 EXAMPLES = ROOT / "examples"
@@ -34,7 +37,7 @@ def run(settings: Settings) -> Report:
     with held_to([settings.core]), torch_threads(1), ExitStack() as stack:
         peers = {name: stack.enter_context(running_peer(name)) for name in PEERS}
         theirs = [one for peer in peers.values() for one in contenders_of(peer, ["ppo"])]
-        measured = take_turns([Training(), *theirs], settings)
+        measured = take_turns([Training(config()), *theirs], settings)
         settings.say(f"learning for {LEARNING_SECONDS:g} s")
         found = wins(LEARNING_SECONDS, GAMES)
     results = [result_against(measured["ppo"], UNIT, measured.get(f"{name}.ppo"), name) for name in PEERS]
@@ -44,14 +47,14 @@ def run(settings: Settings) -> Report:
 
 
 def config(*overrides: str) -> Config:
-    """The run that is measured: the example's, with one thread and the example's game wherever this is called."""
+    """The run that is measured: the example's, in this process, wherever it is called."""
     path = f"environment.path={EXAMPLES / 'connect_four.py'}"
-    return load_run(EXAMPLES / "connect-four-random.yaml", (path, "parallel.learner_threads=1", *overrides))
+    return load_run(EXAMPLES / "connect-four-random.yaml", (path, "parallel.enabled=false", *overrides))
 
 
 def wins(seconds: float, games: int) -> Result:
     """The share of games that are won against random moves after so many seconds of training."""
-    training = Training()
+    training = Training(config())
     training.learn_for(seconds)
     return Result("wins", round_off(100 * match(training.policy, games).wins / games), "%")
 
@@ -73,13 +76,13 @@ def match(policy: Policy, games: int, seed: int = 0) -> MatchResult:
 class Training:
     """Collecting, learning and publishing, with the collector and the learner of a run."""
 
-    name = "ppo"
-
-    def __init__(self) -> None:
-        section = config()
+    def __init__(self, section: Config, name: str = "ppo", clock: Clock = time.process_time) -> None:
         game = build.game(section)
+        self.name = name
+        self._clock = clock
         self._learner = build.learner(section, game)
-        self._collector = build.serial(section, game, section.parallel.rollout_length)
+        self._collector = build.collector(section, game, lambda kind, text: None)
+        self._collector.publish(self._learner.network.state_dict(), 0)
         self._iteration = 0
 
     @property
@@ -88,18 +91,25 @@ class Training:
         return self._learner.policy
 
     def measure(self, seconds: float) -> Sample:
-        """Train in whole iterations for about so long; in processor seconds."""
+        """Train in whole iterations for about so long."""
+        self._iterate(AT_THE_START)  # what was collected ahead while others were measured does not count
         steps = 0
-        start = time.process_time()
-        while (spent := time.process_time() - start) < seconds:
+        start = self._clock()
+        while (spent := self._clock() - start) < seconds:
             steps += self._iterate(AT_THE_START)
         return Sample(steps, spent)
 
     def learn_for(self, seconds: float) -> None:
-        """Train for so long, schedules included; in processor seconds."""
-        start = time.process_time()
-        while (spent := time.process_time() - start) < seconds:
+        """Train for so long, schedules included."""
+        start = self._clock()
+        while (spent := self._clock() - start) < seconds:
             self._iterate(spent / seconds)
+
+    def learn_steps(self, steps: int) -> None:
+        """Train for so many steps, schedules included."""
+        done = 0
+        while done < steps:
+            done += self._iterate(done / steps)
 
     def _iterate(self, progress: float) -> int:
         rollout = self._collector.collect(self._iteration)
@@ -107,3 +117,7 @@ class Training:
         self._iteration += 1
         self._collector.publish(self._learner.network.state_dict(), self._iteration)
         return rollout.steps
+
+    def close(self) -> None:
+        """Give everything back."""
+        self._collector.close()
