@@ -76,6 +76,13 @@ def test_finished_run_says_what_next(tmp_path: Path) -> None:
         assert command in done.output
 
 
+def test_finished_run_of_a_game_without_an_opponent_offers_no_matches(tmp_path: Path) -> None:
+    write_config(tmp_path, total(1), "environment={name: gymnasium, id: CartPole-v1, copies: 4}")
+    done = keisei(tmp_path, "train", "config.yaml", "--run-dir", "run")
+    assert "keisei plot run" in done.output
+    assert "evaluate" not in done.output.partition("What next:")[2]
+
+
 def test_keys_on_the_command_line_are_in_the_resolved_configuration(tmp_path: Path) -> None:
     write_config(tmp_path)
     keisei(tmp_path, "train", "config.yaml", "learner.learning_rate=0.5", total(1), "--run-dir", "run")

@@ -52,7 +52,7 @@ def train(
         run_folder.require_new(run)
         with _told(run, resolved, 0) as metrics:
             summary = _go(run, resolved, metrics, None)
-    _say(run, summary, as_json)
+    _say(run, resolved, summary, as_json)
 
 
 def resume(
@@ -81,7 +81,7 @@ def resume(
                 for sentence in missing:
                     metrics.event(progress.iteration, "alarm", sentence)
                 summary = _go(run, resolved, metrics, found)
-    _say(run, summary, as_json)
+    _say(run, resolved, summary, as_json)
 
 
 def _cut_back(run: Path, found: Found) -> list[str]:
@@ -200,16 +200,16 @@ def _summary(run: Path, progress: Progress, checkpoint: Path | None, state: str,
     }
 
 
-def _say(run: Path, summary: Summary, as_json: bool) -> None:
+def _say(run: Path, config: Config, summary: Summary, as_json: bool) -> None:
+    from keisei import build
+
     keisei, name = command(), shlex.quote(str(run))
     if as_json:
         say_json(summary)
     elif summary["state"] == "stopped":
         say(f"Stopped by {summary['reason']} and saved. Go on with:  {keisei} resume {name}")
     else:
-        say(
-            f"{run} is finished. What next:\n"
-            f"  {keisei} plot {name}                        learning curves\n"
-            f"  {keisei} evaluate {name}                    play matches\n"
-            f"  {keisei} resume {name} run.total_steps=…    train on"
-        )
+        say(f"{run} is finished. What next:\n  {keisei} plot {name}                        learning curves")
+        if build.game(config).duel:
+            say(f"  {keisei} evaluate {name}                    play matches")
+        say(f"  {keisei} resume {name} run.total_steps=…    train on")
