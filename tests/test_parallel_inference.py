@@ -14,8 +14,9 @@ import pytest
 from keisei.collect.block_set import set_rules
 from keisei.collect.blocks import check_rollout
 from keisei.collect.serial import SerialCollector
+from keisei.config import load_run
 from keisei.environment import NO_SEAT
-from keisei.errors import ContractError, WorkerError
+from keisei.errors import ConfigError, ContractError, WorkerError
 from keisei.parallel import stepper
 from keisei.parallel.shared_memory import Slab
 from keisei.rollout import RolloutLayout
@@ -282,6 +283,13 @@ def test_games_that_cannot_be_saved_stay_with_their_worker_and_begin_anew_with_a
         assert collected(manager, NAME, 2) == found
     assert log.text.count("cannot save its states") == 1
     assert "games of iteration 2 are lost; the rollout begins again" in log.text
+
+
+def test_no_process_is_kept_free_of_what_it_is_to_do() -> None:
+    overrides = "parallel.inference=learner", "parallel.async_learning=true", "parallel.use_threads=false"
+    with pytest.raises(ConfigError, match="inference 'learner' acts in the learner's process, which use_threads"):
+        load_run(None, overrides)
+    assert load_run(None, overrides[:2]).parallel.inference == "learner"
 
 
 def test_statistics_tell_what_workers_did() -> None:

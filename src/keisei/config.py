@@ -293,6 +293,8 @@ class ParallelConfig(Section):
     def _has_somebody_to_collect(self) -> Self:
         if self.async_learning and not self.enabled and not self.use_threads:
             raise ValueError("without workers a thread collects ahead: set use_threads or enabled to true")
+        if self.async_learning and self.inference == "learner" and not self.use_threads:
+            raise ValueError("inference 'learner' acts in the learner's process, which use_threads: false keeps free")
         return self
 
 

@@ -54,7 +54,7 @@ class BlockSet:
                 environment.observe((seen,))
 
     def step(self, actions: Sequence[Array], step: Step, observation: Sequence[Observation]) -> None:
-        """Play one action per lane, block by block."""
+        """Play one action per lane, block by block; where one refuses its actions, those before it have played."""
         with self._saying_where():
             for seen, environment in zip(self._parts(observation), self._numbered(), strict=True):
                 lanes = slice(self._at * self._block_lanes, (self._at + 1) * self._block_lanes)

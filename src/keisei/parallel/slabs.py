@@ -47,15 +47,17 @@ class WorkerMemory:
         shape = setup.blocks, setup.slab_bytes
         shared = [SharedMemory(shape[0] * shape[1], one).bytes.reshape(shape) for one in setup.slab_descriptors]
         self._is_shared = bool(shared)
-        self._slabs: list[UInt8] = shared or [np.zeros((1, layout.bytes), np.uint8)]
+        self._memory: list[UInt8] = shared or [np.zeros((1, layout.bytes), np.uint8)]
+        self._slabs: dict[tuple[int, int], Slab] = {}  # those that were asked for: views take a while to make
         heartbeats = SharedMemory(setup.heartbeat_bytes, setup.heartbeat_descriptor)
         self._heartbeat = heartbeats.bytes.view(np.uint64).reshape(-1, HEARTBEATS)[setup.number]
 
     def slab(self, block: int, buffer: int, start: bytes) -> Slab:
         """A block's slab, valid until the next one is asked for; `start` is its state where slabs are not shared."""
-        if self._is_shared:
-            return self.layout.slab(self._slabs[buffer][block])
-        slab = self.layout.slab(self._slabs[0][0])
+        at = (buffer, block) if self._is_shared else (0, 0)
+        if at not in self._slabs:
+            self._slabs[at] = self.layout.slab(self._memory[at[0]][at[1]])
+        slab = self._slabs[at]
         if start:
             slab.start.reshape(-1)[:] = np.frombuffer(start, np.uint8)
         return slab
