@@ -14,7 +14,7 @@ from keisei import build
 from keisei.config import NetworkConfig
 from keisei.environment import Int64
 from keisei.networks import MLP, ConvolutionalTower, Network, ResidualTower
-from keisei.networks.network import ConvolutionalPolicy
+from keisei.networks.network import ConvolutionalPolicy, FlatValueHead, ValueHead
 from keisei.networks.resnet import Normalization, ResidualBlock, SqueezeExcite
 from keisei.opponents import RandomOpponent
 from keisei.policy import choices_of_lists, masked_log_softmax
@@ -343,3 +343,15 @@ def test_planes_of_directions_turn_with_the_board() -> None:
     cells = [part(usi) for usi in steps]
     assert len({arrival for (arrival, _), _ in cells}) == 1
     assert len({at for (_, at), _ in cells}) == len(steps)
+
+
+@pytest.mark.parametrize("reach", [1.0, 100.0])
+def test_values_reach_as_far_as_they_are_told(reach: float) -> None:
+    features = torch.full((2, 3, 2, 2), 1e4) * torch.tensor([1.0, -1.0])[:, None, None, None]
+    flat = FlatValueHead(12, reach=reach)
+    with torch.no_grad():
+        flat.weight.fill_(1.0)
+        assert flat(features.flatten(1))[:, 0].tolist() == [reach, -reach]
+        head, plain = ValueHead(3, 4, reach=reach), ValueHead(3, 4)
+        head.load_state_dict(plain.state_dict())
+        assert torch.equal(head(features / 1e4), reach * plain(features / 1e4))

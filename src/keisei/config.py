@@ -205,6 +205,8 @@ class NetworkConfig(Section):
     """Of residual blocks. Neither kind lets one row depend on another."""
     policy: Literal["convolution", "dense"] = "convolution"
     """Logits as sums of a few cells of a convolution, or one weight per feature and action."""
+    value_reach: Number = Field(default=1.0, gt=0)
+    """Values are between minus this and this: 1 for games that are won and lost, the largest return for others."""
 
     @model_validator(mode="after")
     def _fits_the_kind(self) -> Self:

@@ -53,9 +53,9 @@ def _heads(section: NetworkConfig, of: Game, body: nn.Module) -> tuple[nn.Module
     from keisei.networks.network import ConvolutionalPolicy, DensePolicy, FlatValueHead, ValueHead
 
     if section.kind == "mlp":
-        return DensePolicy(section.width, of.group.actions), FlatValueHead(section.width)
+        return DensePolicy(section.width, of.group.actions), FlatValueHead(section.width, reach=section.value_reach)
     cells = of.input_shape[1] * of.input_shape[2]
-    value = ValueHead(section.width, cells)
+    value = ValueHead(section.width, cells, reach=section.value_reach)
     if section.policy == "dense":
         return DensePolicy(section.width * cells, of.group.actions), value
     if of.policy_cells is None:

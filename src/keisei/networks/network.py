@@ -69,9 +69,9 @@ class ConvolutionalPolicy(nn.Module):
 
 
 class ValueHead(nn.Sequential):
-    """A 1×1 convolution to a few planes, one hidden layer, one number in -1..1."""
+    """A 1×1 convolution to a few planes, one hidden layer, one number in -reach..reach."""
 
-    def __init__(self, channels: int, cells: int, planes: int = 4, hidden: int = 64) -> None:
+    def __init__(self, channels: int, cells: int, planes: int = 4, hidden: int = 64, *, reach: float = 1.0) -> None:
         super().__init__(
             nn.Conv2d(channels, planes, 1),
             nn.ReLU(),
@@ -82,18 +82,25 @@ class ValueHead(nn.Sequential):
             nn.Tanh(),
         )
         shrink(self[5])
+        self.reach = reach
+
+    def forward(self, features: Tensor) -> Tensor:
+        """`[B, C, H, W]` → `[B, 1]`."""
+        value: Tensor = super().forward(features)  # type: ignore[no-untyped-call]
+        return self.reach * value
 
 
 class FlatValueHead(nn.Linear):
-    """One number in -1..1 from flat features."""
+    """One number in -reach..reach from flat features."""
 
-    def __init__(self, features: int) -> None:
+    def __init__(self, features: int, *, reach: float = 1.0) -> None:
         super().__init__(features, 1)
         shrink(self)
+        self.reach = reach
 
     def forward(self, features: Tensor) -> Tensor:
         """`[B, features]` → `[B, 1]`."""
-        return super().forward(features).tanh()
+        return self.reach * super().forward(features).tanh()
 
 
 def shrink(layer: nn.Module) -> None:
