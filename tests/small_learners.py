@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from keisei.acting import ValuePolicy
 from keisei.learning.dqn import DQN
 from keisei.learning.iqn import IQN
 from keisei.learning.q_learner import QLearner, QSettings
@@ -61,7 +62,7 @@ def small_learner(case: str, agent: int = 0, *, seed: int = 3, dtype: torch.dtyp
     network = small_network(architecture=architecture, seed=agent, dtype=dtype)
     kind = IQN if architecture.quantiles else DQN
     group = life(0, agent).group
-    return kind(network, encode_numbers, group, settings, seed=seed, agent=agent, lanes=LANES)
+    return kind(ValuePolicy(network, encode_numbers), group, settings, seed=seed, agent=agent, lanes=LANES)
 
 
 def life(iteration: int, agent: int = 0) -> Rollout:

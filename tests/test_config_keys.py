@@ -17,6 +17,7 @@ from keisei.config import (
     SeatsViewConfig,
     ShogiConfig,
 )
+from keisei.config_learner import DQNConfig, IQNConfig, PPOConfig
 from keisei.config_reference import reference, sections
 from keisei.sections import Section
 from keisei.shogi import ShogiEnvironment
@@ -63,7 +64,7 @@ def test_reference_names_every_section() -> None:
         PettingZooGameConfig,
         GridworldConfig,
     }
-    expected = {*games, SeatsViewConfig}
+    expected = {*games, SeatsViewConfig, PPOConfig, DQNConfig, IQNConfig}
     fields = [field.annotation for field in Config.model_fields.values()]
     expected |= {kind for kind in fields if isinstance(kind, type) and issubclass(kind, Section)}
     assert {section for _, section in sections()} == expected

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from keisei.collect.frozen import FrozenPool
-from keisei.policy import Policy
+from keisei.policy import Actor
 from plain_network import stubborn_policy
 
 POLICIES = [stubborn_policy(3, 1) for _ in range(4)]
 
 
-def who(pool: FrozenPool, block: int, iteration: int) -> Policy | None:
+def who(pool: FrozenPool, block: int, iteration: int) -> Actor | None:
     frozen = pool(block, iteration)
     assert len(frozen) <= 1
     return frozen[0].policy if frozen else None
 
 
-def drawn(pool: FrozenPool, blocks: int, iterations: int) -> list[Policy | None]:
+def drawn(pool: FrozenPool, blocks: int, iterations: int) -> list[Actor | None]:
     """Who plays along, block by block in each iteration."""
     return [who(pool, block, iteration) for iteration in range(iterations) for block in range(blocks)]
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from keisei.acting import ValuePolicy
 from keisei.environment import LegalForm
 from keisei.errors import CheckpointError, LearningError
 from keisei.learning.dqn import DQN, huber
@@ -183,8 +184,7 @@ def test_state_of_another_learner_is_refused_and_changes_nothing(case: str) -> N
 
 def test_nothing_is_learnt_before_a_batch_is_there() -> None:
     learner = DQN(
-        small_network(architecture=VALUES),
-        encode_numbers,
+        ValuePolicy(small_network(architecture=VALUES), encode_numbers),
         life(0).group,
         replace(SETTINGS, batch_size=100),
         seed=0,

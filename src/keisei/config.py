@@ -12,11 +12,11 @@ from typing import Annotated, Literal, Self
 import yaml
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
+from keisei.config_learner import LearnerConfig, Number, PPOConfig
 from keisei.errors import ConfigError
 from keisei.sections import Section, load, read_values
 
 Words = Annotated[tuple[str, ...], Strict(False)]
-Number = Annotated[float, Strict(False)]
 
 
 def _as_text(value: object) -> object:
@@ -217,39 +217,6 @@ class NetworkConfig(Section):
         return self
 
 
-class LearnerConfig(Section):
-    """Proximal policy optimisation."""
-
-    learning_rate: Number = Field(default=1e-3, gt=0)
-    """Adam's step size at the start."""
-    final_learning_rate: Number = Field(default=1e-4, ge=0)
-    """Adam's step size at the end; it moves linearly."""
-    entropy: Number = Field(default=0.01, ge=0)
-    """Weight of the entropy over legal moves at the start."""
-    final_entropy: Number = Field(default=0.001, ge=0)
-    """Weight of the entropy at the end; it moves linearly."""
-    gamma: Number = Field(default=0.99, ge=0, le=1)
-    """What a reward one step later counts."""
-    lam: Number = Field(default=0.95, ge=0, le=1)
-    """How far advantages trust what came instead of what was expected (λ)."""
-    epochs: int = Field(default=1, ge=1)
-    """How often each step is learnt from."""
-    minibatch_size: int = Field(default=512, ge=1)
-    """About so many steps per update."""
-    clip: Number = Field(default=0.2, gt=0)
-    """How far the probability of a move may change before its gain no longer counts."""
-    value_clip: Number = Field(default=0.0, ge=0)
-    """The same for values; 0: no limit."""
-    value_weight: Number = Field(default=1.0, ge=0)
-    """Weight of the value loss."""
-    gradient_norm: Number = Field(default=1.0, gt=0)
-    """Longer gradients are shortened to this length."""
-    target_kl: Number = Field(default=0.0, ge=0)
-    """An iteration's learning stops when the policy has moved 1.5 times as far; 0: never."""
-    normalize_advantages: bool = True
-    """Scale the advantages of an iteration to mean 0 and deviation 1."""
-
-
 class ParallelConfig(Section):
     """How experience is collected, and by how many processes."""
 
@@ -332,10 +299,16 @@ class Config(Section):
     run: RunConfig = RunConfig()
     environment: ShogiConfig | PythonGameConfig | GymnasiumGameConfig | PettingZooGameConfig | GridworldConfig
     network: NetworkConfig = NetworkConfig()
-    learner: LearnerConfig = LearnerConfig()
+    learner: LearnerConfig = PPOConfig()
     parallel: ParallelConfig = ParallelConfig()
     opponents: OpponentsConfig = OpponentsConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+
+    @model_validator(mode="after")
+    def _learner_fits(self) -> Self:
+        if self.parallel.v_trace and self.learner.kind != "ppo":
+            raise ValueError(f"parallel.v_trace is for learner ppo, not for '{self.learner.kind}'")
+        return self
 
     @model_validator(mode="after")
     def _blocks_fit(self) -> Self:

@@ -18,6 +18,7 @@ from keisei.config import (
     SeatsViewConfig,
     ShogiConfig,
 )
+from keisei.config_learner import DQNConfig, IQNConfig, PPOConfig
 from keisei.sections import Section, allowed
 
 _INTRODUCTION = """# Configuration
@@ -41,13 +42,15 @@ _GAMES: tuple[type[Section], ...] = (
 
 
 def sections() -> list[tuple[str, type[Section]]]:
-    """The sections of a run with their names; all kinds of game share one name."""
+    """The sections of a run with their names; all kinds of game share one name, and all kinds of learner."""
     games: list[tuple[str, type[Section]]] = [("environment", game) for game in _GAMES]
     games.append(("environment.views", SeatsViewConfig))
     found: list[tuple[str, type[Section]]] = []
     for name, field in Config.model_fields.items():
         if name == "environment":
             found += games
+        elif name == "learner":
+            found += [("learner", learner) for learner in (PPOConfig, DQNConfig, IQNConfig)]
         elif isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             found.append((name, field.annotation))
     return found

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
+from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
 from keisei.environment import Array, Float32, Group, Int32, Int64, Legal
@@ -85,6 +86,23 @@ class Evaluation:
     log_probability: Tensor  # [B]
     entropy: Tensor  # [B], over the legal actions
     value: Tensor  # [B]
+
+
+class Actor(Protocol):
+    """Whoever decides: a network, and what it makes of observations. Lanes do not depend on each other."""
+
+    @property
+    def network(self) -> nn.Module:
+        """What is published, and saved."""
+
+    def act(self, seen: Array, legal: LegalChoices, uniform: Float32) -> Decision:
+        """One legal action per lane; `uniform [B]` in [0, 1) decides whatever is left to chance."""
+
+    def act_greedily(self, seen: Array, legal: LegalChoices) -> Decision:
+        """The best legal action of each lane."""
+
+    def values(self, seen: Array) -> Float32:
+        """What the lanes are worth to the seats that decide, `[B]`."""
 
 
 class Policy:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Tag, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -160,17 +160,20 @@ def _validate(model: type[S], values: Mapping[str, object], where: typing.Callab
         # A misspelt key first: it may be the reason of the others.
         found: dict[Location, ErrorDetails] = {}
         for each in error.errors():
-            each["loc"] = _said(model, each["loc"])
-            found.setdefault(each["loc"], each)
-        errors = sorted(found.values(), key=lambda each: each["type"] != "extra_forbidden")
+            found.setdefault(_said(model, each["loc"]), each)
+        errors = sorted(found.items(), key=lambda each: each[1]["type"] != "extra_forbidden")
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise ConfigError(_line(model, errors[0], where(errors[0]["loc"])) + more) from None
+        raise ConfigError(_line(model, errors[0][1], where(errors[0][0])) + more) from None
 
 
 def _line(model: type[Section], error: ErrorDetails, where: str) -> str:
     location = error["loc"]
-    key = ".".join(map(str, location))
+    key = ".".join(map(str, _said(model, location)))
     owner, field = _find(model, location)
+    if error["type"] == "union_tag_invalid":  # of several kinds of section
+        tags = ", ".join(_kinds(field.annotation)) if field else ""
+        name, tag = error["ctx"]["discriminator"].strip("_()"), error["ctx"]["tag"]
+        return f"'{key}.{name}' {where} must be one of {tags}, not {tag!r}"
     if error["type"] == "extra_forbidden":
         return f"unknown key '{key}' {where} ({_nearest(str(location[-1]), owner.model_fields)})"
     if error["type"] == "missing":
@@ -195,8 +198,10 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 def _said(model: type[BaseModel], location: Location) -> Location:
     """A location as people write it: without the kind of value that pydantic tried where there are several."""
     said: Location = ()
-    for part in location:
-        _, field = _find(model, said)
+    for number, part in enumerate(location):
+        _, field = _find(model, location[:number])
+        if field is not None and part in _kinds(field.annotation):
+            continue
         if isinstance(part, str) and field is not None and _section(field.annotation) is None:
             break
         said = (*said, part)
@@ -209,7 +214,9 @@ def _find(model: type[BaseModel], location: Location) -> tuple[type[BaseModel], 
     field: FieldInfo | None = None
     for part in location:
         inner = _section(field.annotation) if field else None
-        if inner:
+        if field and part in (kinds := _kinds(field.annotation)):
+            owner, field = kinds[str(part)], None
+        elif inner:
             owner, field = inner, None
         if isinstance(part, str) and part in owner.model_fields:
             field = owner.model_fields[part]
@@ -222,6 +229,15 @@ def _section(annotation: object) -> type[BaseModel] | None:
         return annotation
     inside = (_section(argument) for argument in typing.get_args(annotation))
     return next((section for section in inside if section), None)
+
+
+def _kinds(annotation: object) -> dict[str, type[BaseModel]]:
+    """The sections of which a field holds one, by the tags that tell them apart."""
+    found: dict[str, type[BaseModel]] = {}
+    for argument in typing.get_args(annotation):
+        section, *extra = typing.get_args(argument) or (None,)
+        found |= {tag.tag: section for tag in extra if isinstance(tag, Tag)}
+    return found
 
 
 def allowed(field: FieldInfo) -> str:

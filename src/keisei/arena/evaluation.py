@@ -10,7 +10,7 @@ from keisei.arena.player import NetworkOpponent, Play
 from keisei.arena.result import MatchResult
 from keisei.environment import Array, Environment, Group, Observation
 from keisei.opponents import Opponent
-from keisei.policy import Policy
+from keisei.policy import Actor
 from keisei.stopping import StopRequest
 
 BuildOpponent = Callable[[int], Opponent | None]
@@ -21,7 +21,7 @@ BuildOpponent = Callable[[int], Opponent | None]
 class MatchEvaluator:
     """Plays matches with a policy; nothing else of a run changes by it."""
 
-    policy: Policy
+    policy: Actor
     build_environment: Callable[[], Environment]  # whose games all begin in one position
     opponents: Mapping[str, BuildOpponent]
     play: Play

@@ -8,7 +8,7 @@ import numpy as np
 
 from keisei.environment import NO_SEAT, PASS, Array, Group, Observation
 from keisei.opponents import Draws
-from keisei.policy import Policy, legal_choices
+from keisei.policy import Actor, legal_choices
 from keisei.threads import torch_threads
 
 Play = Literal["sample", "greedy"]
@@ -17,7 +17,7 @@ Play = Literal["sample", "greedy"]
 class NetworkOpponent:
     """Plays as its policy says: by chance, as often as the policy would, or always the most probable move."""
 
-    def __init__(self, policy: Policy, seed: int, play: Play) -> None:
+    def __init__(self, policy: Actor, seed: int, play: Play) -> None:
         self.policy = policy
         self.play = play
         self.draws = Draws(seed)

@@ -16,7 +16,7 @@ from keisei.bench.harness import Report, Result, Sample, Settings, result, resul
 from keisei.bench.machine import describe, held_to
 from keisei.bench.peer import ROOT, contenders_of, note_on, running_peer
 from keisei.config import Config, load_run
-from keisei.policy import Policy
+from keisei.policy import Actor
 from keisei.threads import torch_threads
 
 Clock = Callable[[], float]
@@ -59,7 +59,7 @@ def wins(seconds: float, games: int) -> Result:
     return Result("wins", round_off(100 * match(training.policy, games).wins / games), "%")
 
 
-def match(policy: Policy, games: int, seed: int = 0) -> MatchResult:
+def match(policy: Actor, games: int, seed: int = 0) -> MatchResult:
     """A match against random moves, sampled play, from the empty board; either side begins every other game."""
     of_two = config("environment.options={}")
     game = build.game(of_two)
@@ -86,7 +86,7 @@ class Training:
         self._iteration = 0
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> Actor:
         """What is learnt."""
         return self._learner.policy
 

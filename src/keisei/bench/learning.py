@@ -20,6 +20,7 @@ from keisei.bench.machine import describe, held_to
 from keisei.bench.peer import ROOT
 from keisei.collect.collector import Collector
 from keisei.config import load_run
+from keisei.config_learner import PPOConfig
 from keisei.environment import Int64
 from keisei.learning.ppo import PPO
 from keisei.networks import Network
@@ -44,15 +45,16 @@ def run(settings: Settings) -> Report:
     """Play and learn, against the bare passes of the same network."""
     machine = describe([settings.core])
     config = load_run(CONFIG, OVERRIDES)
-    game = build.game(config)
+    game, section = build.game(config), config.learner
+    assert isinstance(section, PPOConfig)
     with held_to([settings.core]), torch_threads(1):
-        learner = build.learner(config, game)
+        learner = build.ppo(config, section, game)
         playing = Playing(build.serial(config, game))
         contenders = (
             playing,
             BareForward(learner.policy, playing),
             Learning(learner, playing),
-            BareSteps(learner, playing, config.learner.minibatch_size),
+            BareSteps(learner, playing, section.minibatch_size),
         )
         measured = take_turns(contenders, settings)
     results = []

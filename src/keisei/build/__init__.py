@@ -8,8 +8,9 @@ run. Importing this loads no torch.
 from keisei.build.collectors import collector, parallel_manager, serial, workers
 from keisei.build.environments import environment, gymnasium, pettingzoo
 from keisei.build.games import Game, game, match_environment
+from keisei.build.learners import learner, ppo
 from keisei.build.players import checkpoint_policy, network, opponent, policy
-from keisei.build.runs import evaluator, learner, training
+from keisei.build.runs import evaluator, training
 
 __all__ = [
     "Game",
@@ -26,6 +27,7 @@ __all__ = [
     "parallel_manager",
     "pettingzoo",
     "policy",
+    "ppo",
     "serial",
     "training",
     "workers",

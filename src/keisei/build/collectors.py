@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from keisei.build.automatic import chosen, fitting
 from keisei.build.games import Game, game
-from keisei.build.players import checkpoint_policy, policy
+from keisei.build.players import actor, checkpoint_policy
 from keisei.config import Config, ParallelConfig
 from keisei.errors import ConfigError
 from keisei.sections import Section, check
@@ -115,11 +115,12 @@ def block_rules(config: Config, of: Game) -> BlockRules:
 
     return BlockRules(
         build_environment=of.build_environment,
-        build_policy=partial(policy, config.network, of, config.run.seed),
+        build_policy=partial(actor, config, of),
         build_frozen=partial(frozen_pool, config, of),
         steps=config.parallel.rollout_length,
         seed=config.run.seed,
         games=config.parallel.episodes_per_worker,
+        finals=config.learner.kind != "ppo",
     )
 
 

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keisei.build.games import Game, game
-from keisei.config import NetworkConfig, load_run
+from keisei.config import Config, NetworkConfig, load_run
+from keisei.config_learner import DQNConfig, IQNConfig, PPOConfig
 from keisei.errors import ConfigError
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from keisei.acting import ValuePolicy
     from keisei.arena.evaluation import BuildOpponent
     from keisei.networks import Network
+    from keisei.networks.quantile import Architecture
     from keisei.opponents import Opponent
-    from keisei.policy import Policy
+    from keisei.policy import Actor, Policy
 
 
 def network(section: NetworkConfig, of: Game, seed: int) -> Network:
@@ -71,13 +74,52 @@ def policy(section: NetworkConfig, of: Game, seed: int) -> Policy:
     return Policy(network(section, of, seed), of.encoder())
 
 
-def checkpoint_policy(folder: Path) -> Policy:
+def actor(config: Config, of: Game) -> Actor:
+    """Who acts in a run: as its learner needs it."""
+    section, seed = config.learner, config.run.seed
+    return policy(config.network, of, seed) if isinstance(section, PPOConfig) else values(config, section, of, seed)
+
+
+def values(config: Config, section: DQNConfig, of: Game, seed: int) -> ValuePolicy:
+    """A policy that knows what actions are worth, with a network of its own."""
+    from keisei.acting import ValuePolicy
+    from keisei.networks.quantile import action_values
+
+    network = action_values(architecture(config.network, section, of.input_shape, of.group.actions), seed)
+    return ValuePolicy(network, of.encoder())
+
+
+def architecture(
+    network: NetworkConfig, learner: DQNConfig, input_shape: tuple[int, ...], actions: int
+) -> Architecture:
+    """What a network of action values is made of; raises ConfigError where there is none of that kind."""
+    from keisei.networks.quantile import Architecture
+
+    planes = network.kind == "convolutional"
+    if network.kind == "residual" or (planes and len(input_shape) != 3):
+        fitting = "mlp or convolutional" if len(input_shape) == 3 else "mlp"
+        raise ConfigError(f"'network.kind' must be {fitting} for learner '{learner.kind}', not {network.kind}")
+    return Architecture(
+        shape=input_shape,
+        actions=actions,
+        convolutions=network.depth if planes else 0,
+        channels=network.width if planes else 0,
+        widths=() if planes else (network.width,) * network.depth,
+        layer=learner.layer,
+        dueling=learner.dueling,
+        noisy=learner.noisy,
+        quantiles=learner.quantiles if isinstance(learner, IQNConfig) else 0,
+        cosines=learner.cosines if isinstance(learner, IQNConfig) else 0,
+    )
+
+
+def checkpoint_policy(folder: Path) -> Actor:
     """The policy of a checkpoint, built as its own configuration says."""
     from keisei.checkpoint import read, restore
 
     found = read(folder, groups=())
     config = load_run(folder / "config.yaml")
-    built = policy(config.network, game(config), config.run.seed)
+    built = actor(config, game(config))
     restore(built.network, found.weights)
     return built
 

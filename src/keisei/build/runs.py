@@ -8,44 +8,19 @@ from typing import TYPE_CHECKING
 
 from keisei.build.collectors import collector
 from keisei.build.games import Game, game, match_environment
-from keisei.build.players import opponent, policy
+from keisei.build.learners import learner
+from keisei.build.players import opponent
 from keisei.config import Config, as_yaml
 
 if TYPE_CHECKING:
     from keisei.arena.evaluation import BuildOpponent, MatchEvaluator
-    from keisei.learning.ppo import PPO
     from keisei.metrics import Metrics
-    from keisei.policy import Policy
+    from keisei.policy import Actor
     from keisei.stopping import StopRequest
     from keisei.train import Training
 
 
-def learner(config: Config, of: Game) -> PPO:
-    """The learner of a run, with the run's first weights."""
-    from keisei.learning.ppo import PPO, PPOSettings, Schedule
-    from keisei.learning.trust import full_trust, v_trace
-
-    section = config.learner
-    settings = PPOSettings(
-        learning_rate=Schedule(section.learning_rate, section.final_learning_rate),
-        entropy=Schedule(section.entropy, section.final_entropy),
-        gamma=section.gamma,
-        lam=section.lam,
-        epochs=section.epochs,
-        minibatch_size=section.minibatch_size,
-        clip=section.clip,
-        value_clip=section.value_clip,
-        value_weight=section.value_weight,
-        gradient_norm=section.gradient_norm,
-        target_kl=section.target_kl,
-        normalize_advantages=section.normalize_advantages,
-        threads=config.parallel.learner_threads,
-    )
-    trust = v_trace if config.parallel.v_trace else full_trust
-    return PPO(policy(config.network, of, config.run.seed), settings, config.run.seed, trust)
-
-
-def evaluator(config: Config, of: Game, learnt: Policy, run: Path, stop: StopRequest) -> MatchEvaluator:
+def evaluator(config: Config, of: Game, learnt: Actor, run: Path, stop: StopRequest) -> MatchEvaluator:
     """Who plays matches with a run's network."""
     from keisei.arena.evaluation import MatchEvaluator
 

@@ -13,7 +13,7 @@ from keisei.collect.blocks import BlockRules, ChooseFrozen
 from keisei.collect.collector import BuildEnvironment
 from keisei.collect.loop import ABSENT, Frozen
 from keisei.environment import Array, Environment, Group, Legal, Observation, Step, UInt8, longest_game
-from keisei.policy import Policy
+from keisei.policy import Actor
 
 
 def set_rules(rules: BlockRules, blocks: int) -> BlockRules:
@@ -141,13 +141,13 @@ class _FrozenOfSets:
 
     def __call__(self, number: int, iteration: int) -> Sequence[Frozen]:
         drawn = [self.choose(number * self.blocks + block, iteration) for block in range(self.blocks)]
-        seats: dict[Policy, list[tuple[int, Frozen]]] = {}
+        seats: dict[Actor, list[tuple[int, Frozen]]] = {}
         for block, opponents in enumerate(drawn):
             for opponent in opponents:
                 seats.setdefault(opponent.policy, []).append((block, opponent))
         return [self._in_set(policy, played) for policy, played in seats.items()]
 
-    def _in_set(self, policy: Policy, played: Sequence[tuple[int, Frozen]]) -> Frozen:
+    def _in_set(self, policy: Actor, played: Sequence[tuple[int, Frozen]]) -> Frozen:
         size = len(played[0][1].seat)
         seat = np.full(self.blocks * size, ABSENT, np.int8)
         for block, opponent in played:

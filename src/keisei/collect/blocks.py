@@ -11,7 +11,7 @@ from keisei.collect.collector import BuildEnvironment
 from keisei.collect.loop import Beat, Endless, Frozen, Quota, action_noise, play, silent
 from keisei.environment import NO_SEAT, Array, Bool, Environment, Int8, Int64, UInt8, longest_game
 from keisei.errors import ContractError, StateError
-from keisei.policy import Policy
+from keisei.policy import Actor
 from keisei.rollout import Rollout, RolloutLayout
 from keisei.threads import torch_threads
 
@@ -29,7 +29,7 @@ class BlockRules:
     """What playing blocks needs beside weights and states. It can be pickled."""
 
     build_environment: BuildEnvironment
-    build_policy: Callable[[], Policy]
+    build_policy: Callable[[], Actor]
     build_frozen: Callable[[], ChooseFrozen]
     steps: int
     seed: int

@@ -8,7 +8,7 @@ import numpy as np
 
 from keisei.collect.loop import Frozen
 from keisei.opponents import uniform_words
-from keisei.policy import Policy
+from keisei.policy import Actor
 
 _STREAM = 0x66726F7A
 
@@ -16,7 +16,7 @@ _STREAM = 0x66726F7A
 class FrozenPool:
     """A share of the blocks plays against one of several past policies; the seats alternate by lane."""
 
-    def __init__(self, policies: Sequence[Policy], share: float, seed: int, block_size: int) -> None:
+    def __init__(self, policies: Sequence[Actor], share: float, seed: int, block_size: int) -> None:
         self._policies = policies
         self._share = share
         self._seed = seed

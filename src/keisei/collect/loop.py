@@ -10,7 +10,7 @@ import numpy as np
 from keisei.environment import NO_SEAT, PASS, Array, Bool, Environment, Float32, Int8, Int64, Step
 from keisei.errors import ContractError
 from keisei.opponents import uniform_words
-from keisei.policy import LegalChoices, Policy
+from keisei.policy import Actor, LegalChoices
 from keisei.rollout import Rollout
 
 _STREAM = 0x61637473
@@ -25,7 +25,7 @@ ABSENT = -2
 class Frozen:
     """A past policy that plays one seat of each lane; nobody learns from its plies."""
 
-    policy: Policy
+    policy: Actor
     seat: Int8  # [B] the seat that it plays, or ABSENT
 
 
@@ -83,7 +83,7 @@ class Quota:
 
 def play(
     environment: Environment,
-    policy: Policy,
+    policy: Actor,
     frozen: Sequence[Frozen],
     rollout: Rollout,
     uniform: Float32,
@@ -124,7 +124,7 @@ def action_noise(seed: int, lanes: Int64, iteration: int, steps: int) -> Float32
     return numbers
 
 
-def _decide(policy: Policy, frozen: Sequence[Frozen], rollout: Rollout, t: int, uniform: Float32) -> Int64:
+def _decide(policy: Actor, frozen: Sequence[Frozen], rollout: Rollout, t: int, uniform: Float32) -> Int64:
     seat, valid = rollout.seat[0, t], rollout.valid[0, t]
     acted = (seat != NO_SEAT) & valid
     for opponent in frozen:
@@ -149,7 +149,7 @@ def _without_idle(rollout: Rollout, t: int, actions: Int64) -> Int64:
 
 
 def _decide_apart(
-    policy: Policy, frozen: Sequence[Frozen], rollout: Rollout, t: int, choices: LegalChoices, uniform: Float32
+    policy: Actor, frozen: Sequence[Frozen], rollout: Rollout, t: int, choices: LegalChoices, uniform: Float32
 ) -> Int64:
     """Where not every lane is the learner's to decide: each policy sees only its own lanes."""
     actions = np.full(len(uniform), PASS, np.int64)
@@ -167,7 +167,7 @@ def _decide_apart(
     return actions
 
 
-def _who_decides(policy: Policy, frozen: Sequence[Frozen], acted: Array, seat: Int8) -> list[tuple[Policy, Int64]]:
+def _who_decides(policy: Actor, frozen: Sequence[Frozen], acted: Array, seat: Int8) -> list[tuple[Actor, Int64]]:
     parts = [(policy, np.flatnonzero(acted))]
     parts += [(opponent.policy, np.flatnonzero(seat == opponent.seat)) for opponent in frozen]
     return [(who, lanes) for who, lanes in parts if len(lanes)]
@@ -186,7 +186,7 @@ def step_at(rollout: Rollout, t: int, final: Array) -> Step:
     )
 
 
-def _write_values(policy: Policy, rollout: Rollout, cut_offs: list[tuple[int, int, Array]]) -> None:
+def _write_values(policy: Actor, rollout: Rollout, cut_offs: list[tuple[int, int, Array]]) -> None:
     """The bootstrap values, and those of the last positions of games that were cut off, in batches of one shape."""
     after = rollout.observation[0, -1]
     rollout.bootstrap[0] = policy.values(after)

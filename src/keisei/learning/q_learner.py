@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from keisei.acting import ValuePolicy
 from keisei.checkpoint import JSON
 from keisei.environment import Float32, Group
 from keisei.errors import CheckpointError
@@ -20,9 +21,7 @@ from keisei.learning.learner import Facts
 from keisei.learning.q_update import Chunk, Loss
 from keisei.learning.tally import Tally
 from keisei.networks.flat import flatten, noisy_layers
-from keisei.networks.quantile import ActionValueNetwork
 from keisei.networks.stacked import Scratch
-from keisei.policy import Encoder
 from keisei.replay import Priorities, ReplayMemory, Windows
 from keisei.rollout import Rollout
 from keisei.threads import torch_threads
@@ -69,8 +68,7 @@ class QLearner:
 
     def __init__(
         self,
-        network: ActionValueNetwork,
-        encode: Encoder,
+        policy: ValuePolicy,
         group: Group,
         settings: QSettings,
         *,
@@ -79,11 +77,12 @@ class QLearner:
         lanes: int,
     ) -> None:
         """`lanes` are the agent's own, over all blocks. The network's parameters move into memory of the learner."""
-        self.network = network
-        self.encode = encode
+        self.policy = policy
+        self.network = policy.network
+        self.encode = policy.encode
         self.settings = settings
         self.seed, self.agent = seed, agent
-        self.weights = flatten(network)
+        self.weights = flatten(self.network)
         self.target = self.weights.clone()
         self.moments = (torch.zeros_like(self.weights), torch.zeros_like(self.weights))
         self.adam_steps = torch.zeros((), dtype=torch.float32)
@@ -98,7 +97,7 @@ class QLearner:
         self.skipped = 0  # updates, in the whole run
         self.skipped_in_a_row = 0
         self.exploration = settings.exploration
-        self._noisy = noisy_layers(network)
+        self._noisy = noisy_layers(self.network)
         self._show(-1)
 
     def learn(self, rollout: Rollout, iteration: int, progress: float) -> Mapping[str, float]:

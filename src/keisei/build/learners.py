@@ -1,0 +1,82 @@
+"""Who learns in a run, from its configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from keisei.build.games import Game
+from keisei.build.players import policy, values
+from keisei.config import Config
+from keisei.config_learner import DQNConfig, IQNConfig, PPOConfig
+
+if TYPE_CHECKING:
+    from keisei.learning.ppo import PPO
+    from keisei.learning.q_learner import QLearner, QSettings
+
+
+def learner(config: Config, of: Game) -> PPO | QLearner:
+    """The learner of a run, with the run's first weights."""
+    section = config.learner
+    return ppo(config, section, of) if isinstance(section, PPOConfig) else q_learner(config, section, of)
+
+
+def ppo(config: Config, section: PPOConfig, of: Game) -> PPO:
+    """A learner by proximal policy optimisation."""
+    from keisei.learning.ppo import PPO, PPOSettings, Schedule
+    from keisei.learning.trust import full_trust, v_trace
+
+    settings = PPOSettings(
+        learning_rate=Schedule(section.learning_rate, section.final_learning_rate),
+        entropy=Schedule(section.entropy, section.final_entropy),
+        gamma=section.gamma,
+        lam=section.lam,
+        epochs=section.epochs,
+        minibatch_size=section.minibatch_size,
+        clip=section.clip,
+        value_clip=section.value_clip,
+        value_weight=section.value_weight,
+        gradient_norm=section.gradient_norm,
+        target_kl=section.target_kl,
+        normalize_advantages=section.normalize_advantages,
+        threads=config.parallel.learner_threads,
+    )
+    trust = v_trace if config.parallel.v_trace else full_trust
+    return PPO(policy(config.network, of, config.run.seed), settings, config.run.seed, trust)
+
+
+def q_learner(config: Config, section: DQNConfig, of: Game) -> QLearner:
+    """A learner of what actions are worth, whose memory has a ring for each lane of the run."""
+    from keisei.learning.dqn import DQN
+    from keisei.learning.iqn import IQN
+
+    return (IQN if isinstance(section, IQNConfig) else DQN)(
+        values(config, section, of, config.run.seed),
+        of.group,
+        q_settings(section, config.parallel.learner_threads),
+        seed=config.run.seed,
+        lanes=len(of.group.lanes) * (config.environment.copies // config.parallel.block_size),
+    )
+
+
+def q_settings(section: DQNConfig, threads: int) -> QSettings:
+    """What can be chosen about learning what actions are worth."""
+    from keisei.learning.q_learner import QSettings
+
+    return QSettings(
+        learning_rate=section.learning_rate,
+        gamma=section.gamma,
+        steps=section.n_step,
+        double=section.double,
+        batch_size=section.batch_size,
+        memory=section.memory,
+        updates=section.updates_per_epoch,
+        target_rate=section.target_rate,
+        exploration=section.exploration,
+        exploration_decay=section.exploration_decay,
+        final_exploration=section.final_exploration,
+        gradient_norm=section.gradient_norm,
+        threshold=section.threshold,
+        priority=section.priority_exponent if section.prioritised else 0.0,
+        priority_weight=section.priority_weight,
+        threads=threads,
+    )
