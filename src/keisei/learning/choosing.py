@@ -1,0 +1,118 @@
+"""`auto`: which way of acting and of training is the fastest for these agents on this machine, by a short measurement.
+
+Twins of the agents are measured, so that nothing of the agents themselves changes. One by one is the way that others
+must beat: they are chosen only where they take clearly less time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+from keisei.acting import Actions, Society, ValuePolicy
+from keisei.environment import Float32, Group, Int64
+from keisei.learning.learner import Learner
+from keisei.learning.population import Failure, Population, Training
+from keisei.learning.q_learner import QLearner
+from keisei.networks.quantile import action_values
+from keisei.policy import LegalChoices, Policy
+from keisei.rollout import Rollout, RolloutLayout
+from keisei.threads import torch_threads
+
+_MOST_TWINS = 32
+_ROUNDS, _SECONDS = 5, 3.0
+_CLEARLY = 0.95
+"""What another way may take of the time of the first, to be chosen."""
+
+Way = TypeVar("Way")
+
+
+def fastest_training(learners: Sequence[Learner], threads: int) -> tuple[Training, Mapping[Training, float]]:
+    """How a population of these learners trains the fastest; and the seconds that each way took for some of them."""
+    own = [learner for learner in learners if isinstance(learner, QLearner)]
+    ways: list[Training] = ["looped", *(["threads"] if threads > 1 else [])]  # type: ignore[list-item]
+    if not own:  # nothing of theirs can be stacked
+        return ways[-1], {}
+    some = own[:: -(-len(own) // _MOST_TWINS)]
+    ways += [size for size in (4, 8, 16) if size < len(some)]
+    ways += ["stacked"] if len(some) > 1 else []
+    epochs = {way: _epoch(some, way, threads) for way in ways}
+    return _fastest(epochs)
+
+
+def fastest_actions(
+    policies: Sequence[ValuePolicy | Policy], lanes: Sequence[Int64], group: Group
+) -> tuple[Actions, Mapping[Actions, float]]:
+    """How these policies act the fastest in lanes of this group; and the seconds that each way took for a step."""
+    ways: tuple[Actions, ...] = ("looped", "stacked")
+    with torch_threads(1):
+        return _fastest({way: _step(Society(policies, lanes, way), group) for way in ways})
+
+
+def _fastest(ways: Mapping[Way, Callable[[], None]]) -> tuple[Way, Mapping[Way, float]]:
+    """The way that takes the least time; the first unless another takes clearly less."""
+    seconds = {way: float("inf") for way in ways}
+    for run in ways.values():
+        run()  # memory is laid out, and everything warm
+    began = time.perf_counter()
+    for number in range(_ROUNDS):
+        for way, run in ways.items():
+            start = time.perf_counter()
+            run()
+            seconds[way] = min(seconds[way], time.perf_counter() - start)
+        if number and time.perf_counter() - began > _SECONDS:
+            break
+    first, best = next(iter(ways)), min(seconds, key=seconds.__getitem__)
+    return (best if seconds[best] < _CLEARLY * seconds[first] else first), seconds
+
+
+def _epoch(learners: Sequence[QLearner], way: Training, threads: int) -> Callable[[], None]:
+    twins = [_twin(learner, agent) for agent, learner in enumerate(learners)]
+    population = Population(twins, way, threads=threads, on_failure=_raise)
+    short = [_life(learner, 1) for learner in learners]
+
+    def epoch() -> None:
+        population.learn(short, 0, 0.0)
+
+    return epoch
+
+
+def _twin(learner: QLearner, agent: int) -> QLearner:
+    """A learner of the same kind, with a full memory of nothing in particular."""
+    network = action_values(learner.network.architecture, agent).to(learner.weights.dtype)
+    lanes, depth = learner.memory.action.shape
+    policy = ValuePolicy(network, learner.encode)
+    twin = type(learner)(policy, learner.memory.group, learner.settings, seed=0, agent=agent, lanes=lanes)
+    twin.remember(_life(learner, depth))
+    return twin
+
+
+def _life(learner: QLearner, steps: int) -> Rollout:
+    lanes, group = len(learner.memory.action), learner.memory.group
+    everything = replace(group, lanes=np.arange(lanes, dtype=np.int32), legal="mask")
+    layout = RolloutLayout(everything, steps, finals=True)
+    rollout = layout.rollout(layout.allocate(1))
+    rollout.acted[:], rollout.valid[:], rollout.discount[:], rollout.legal_actions[:] = True, True, 1, 1
+    return rollout
+
+
+def _step(society: Society, group: Group) -> Callable[[], None]:
+    lanes = len(group.lanes)
+    seen = np.zeros((lanes, *group.shape), group.dtype)
+    legal = LegalChoices(None, torch.ones((lanes, group.actions), dtype=torch.bool))
+    uniform: Float32 = np.full(lanes, 0.5, np.float32)
+
+    def step() -> None:
+        for _ in range(10):
+            society.act(seen, legal, uniform)
+
+    return step
+
+
+def _raise(failure: Failure) -> None:
+    raise RuntimeError(failure.traceback)
