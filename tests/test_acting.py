@@ -129,6 +129,8 @@ def check_same(one: Society, other: Society, seen: Array, mask: Bool, form: Lega
     assert np.array_equal(mine.choice, yours.choice)
     np.testing.assert_allclose(mine.value, yours.value, rtol=0, atol=1e-5)
     np.testing.assert_allclose(mine.log_probability, yours.log_probability, rtol=0, atol=1e-6)
+    best, same = one.act_greedily(seen, choices(mask, form)), other.act_greedily(seen, choices(mask, form))
+    assert np.array_equal(best.action, same.action)
     np.testing.assert_allclose(one.values(seen), other.values(seen), rtol=0, atol=1e-5)
 
 

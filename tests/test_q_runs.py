@@ -106,14 +106,14 @@ def built(values: Sections) -> object:
 @EVERY
 def test_it_learns_to_beat_random_moves(tmp_path: Path, kind: str) -> None:
     learner = {**LEARNERS[kind], "batch_size": 64, "memory": 20_000, "layer": 64, "learning_rate": 1e-3, "gamma": 1.0,
-               "updates_per_epoch": 4, "exploration": 1.0, "exploration_decay": 2e-3, "final_exploration": 0.1,
+               "updates_per_epoch": 4, "exploration": 1.0, "exploration_decay": 4e-3, "final_exploration": 0.1,
                "target_rate": 0.01}  # fmt: skip
     run = {**base(kind), "learner": learner}
     overrides = [
-        "run.total_steps=100000",
+        "run.total_steps=60000",
         "network.width=64",
         "environment.copies=16",
-        "environment.options={random_plies: 1}",
+        "environment.options={}",
         "parallel.block_size=16",
         "evaluation={interval: 0, final_games: 400, against: [random], play: greedy, opening_plies: 1}",
     ]

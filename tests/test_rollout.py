@@ -210,3 +210,29 @@ def test_choices_agree_with_lists_kept_in_plain_python(seed: int, form: LegalFor
         chosen = int(rollout.choice[n, t, b])
         assert (chosen if choices.actions is None else choices.actions[number, chosen]) == experience.action[n, t, b]
         assert choices.mask[number, chosen]
+
+
+@pytest.mark.parametrize("form", ["mask", "bits"])
+@pytest.mark.parametrize("finals", [True, False])
+def test_share_of_some_lanes_is_the_same_memory(form: LegalForm, finals: bool) -> None:
+    layout = RolloutLayout(group(form), STEPS, finals=finals)
+    whole = layout.rollout(layout.allocate(BLOCKS))
+    generator = np.random.default_rng(2)
+    for name in ARRAYS:
+        array = getattr(whole, name)
+        array[:] = generator.integers(2, size=array.shape)
+    share = whole.of_lanes(slice(1, None, 2))
+    assert share.group.lanes.tolist() == [1, 3]
+    assert share.reward.shape == (BLOCKS, STEPS, 2)
+    assert share.has_finals == finals
+    rows = np.arange(BLOCKS * STEPS * 2)
+    theirs = np.arange(BLOCKS * STEPS * LANES).reshape(BLOCKS, STEPS, LANES)[:, :, [1, 3]].ravel()
+    assert np.array_equal(share.observations_of(rows), whole.observations_of(theirs))
+    assert listed(share.choices_of(rows)) == listed(whole.choices_of(theirs))
+    for name in ARRAYS:
+        one, other = getattr(share, name), getattr(whole, name)
+        assert one.size == 0 or np.shares_memory(one, other), name
+        if name == "bootstrap":
+            assert np.array_equal(one, other[:, [1, 3]])
+        elif one.size:
+            assert np.array_equal(one, other[:, :, [1, 3]]), name

@@ -41,7 +41,7 @@ class ValuePolicy:
 
     def act_greedily(self, seen: Array, legal: LegalChoices) -> Decision:
         """The legal action of each lane that is worth most; among equals, the first."""
-        return explore(self.worth(seen), legal, np.zeros(len(seen), np.float32), np.zeros(len(seen), np.float32))
+        return _best(self.worth(seen), legal)
 
     def values(self, seen: Array) -> Float32:
         """What the best action is worth `[B]`, whether it is legal or not."""
@@ -65,16 +65,16 @@ class Society:
 
     def act(self, seen: Array, legal: LegalChoices, uniform: Float32) -> Decision:
         """One legal action per lane, each as its own agent chooses it."""
-        found = Decision(
-            np.zeros(self._lanes, np.int64),
-            np.zeros(self._lanes, np.int64),
-            np.zeros(self._lanes, np.float32),
-            np.zeros(self._lanes, np.float32),
-        )
+        found = self._blank()
         for part in self._parts:
-            some = part.act(seen[part.lanes], legal.of(part.lanes), uniform[part.lanes])
-            found.choice[part.lanes], found.action[part.lanes] = some.choice, some.action
-            found.log_probability[part.lanes], found.value[part.lanes] = some.log_probability, some.value
+            _write(found, part.lanes, part.act(seen[part.lanes], legal.of(part.lanes), uniform[part.lanes]))
+        return found
+
+    def act_greedily(self, seen: Array, legal: LegalChoices) -> Decision:
+        """The best legal action of each lane, as its own agent sees it."""
+        found = self._blank()
+        for part in self._parts:
+            _write(found, part.lanes, part.act_greedily(seen[part.lanes], legal.of(part.lanes)))
         return found
 
     def values(self, seen: Array) -> Float32:
@@ -84,13 +84,27 @@ class Society:
             found[part.lanes] = part.values(seen[part.lanes])
         return found
 
+    def _blank(self) -> Decision:
+        lanes = self._lanes
+        return Decision(
+            np.zeros(lanes, np.int64),
+            np.zeros(lanes, np.int64),
+            np.zeros(lanes, np.float32),
+            np.zeros(lanes, np.float32),
+        )
+
+
+def _write(found: Decision, lanes: Int64, some: Decision) -> None:
+    found.choice[lanes], found.action[lanes] = some.choice, some.action
+    found.log_probability[lanes], found.value[lanes] = some.log_probability, some.value
+
 
 class _Alone:
     """An agent that acts by itself."""
 
     def __init__(self, policy: ValuePolicy | Policy, lanes: Int64) -> None:
         self.lanes = lanes
-        self.act, self.values = policy.act, policy.values
+        self.act, self.act_greedily, self.values = policy.act, policy.act_greedily, policy.values
 
 
 class _Together:
@@ -105,6 +119,9 @@ class _Together:
     def act(self, seen: Array, legal: LegalChoices, uniform: Float32) -> Decision:
         worth = self._worth(seen)
         return explore(worth, legal, np.repeat(np.array(self._stack.exploration, np.float32), self._each), uniform)
+
+    def act_greedily(self, seen: Array, legal: LegalChoices) -> Decision:
+        return _best(self._worth(seen), legal)
 
     def values(self, seen: Array) -> Float32:
         best: Float32 = self._worth(seen).max(1)
@@ -152,3 +169,8 @@ def explore(worth: Float32, legal: LegalChoices, exploration: Float32, uniform: 
         log_probability=np.log(probability).astype(np.float32),
         value=known[lanes, best].astype(np.float32),
     )
+
+
+def _best(worth: Float32, legal: LegalChoices) -> Decision:
+    never: Float32 = np.zeros(len(worth), np.float32)
+    return explore(worth, legal, never, never)

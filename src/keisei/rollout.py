@@ -72,6 +72,14 @@ class Rollout:
         """Without the steps at the end in which nobody played."""
         return self.until(int(np.count_nonzero(self.valid.any(axis=(0, 2)))))
 
+    def of_lanes(self, lanes: slice) -> Rollout:
+        """The share of some lanes of each block, as of one agent in its worlds, without a copy; not for legal lists."""
+        assert self.group.legal != "list", "lists of several lanes lie one behind the other"
+        absent = {"legal_offsets", *(() if self.has_finals else ("final_observation",))}
+        shown = {name: getattr(self, name)[:, :, lanes] for name in {*_TIMED, "legal_actions"} - absent}
+        group = replace(self.group, lanes=self.group.lanes[lanes])
+        return replace(self, **shown, group=group, bootstrap=self.bootstrap[:, lanes])
+
     def leave_out(self, first: int) -> None:
         """Mark the steps from this one on as not played; for a rollout of one block."""
         for name in set(_TIMED) - set(_SEEN):

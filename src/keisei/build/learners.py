@@ -10,7 +10,7 @@ from keisei.config import Config
 from keisei.config_learner import DQNConfig, IQNConfig, PPOConfig
 
 if TYPE_CHECKING:
-    from keisei.learning.ppo import PPO
+    from keisei.learning.ppo import PPO, PPOSettings
     from keisei.learning.q_learner import QLearner, QSettings
 
 
@@ -22,10 +22,19 @@ def learner(config: Config, of: Game) -> PPO | QLearner:
 
 def ppo(config: Config, section: PPOConfig, of: Game) -> PPO:
     """A learner by proximal policy optimisation."""
-    from keisei.learning.ppo import PPO, PPOSettings, Schedule
+    from keisei.learning.ppo import PPO
     from keisei.learning.trust import full_trust, v_trace
 
-    settings = PPOSettings(
+    learnt = policy(config.network, of, config.run.seed)
+    settings = ppo_settings(section, config.parallel.learner_threads)
+    return PPO(learnt, settings, config.run.seed, v_trace if config.parallel.v_trace else full_trust)
+
+
+def ppo_settings(section: PPOConfig, threads: int) -> PPOSettings:
+    """What can be chosen about PPO."""
+    from keisei.learning.ppo import PPOSettings, Schedule
+
+    return PPOSettings(
         learning_rate=Schedule(section.learning_rate, section.final_learning_rate),
         entropy=Schedule(section.entropy, section.final_entropy),
         gamma=section.gamma,
@@ -38,10 +47,8 @@ def ppo(config: Config, section: PPOConfig, of: Game) -> PPO:
         gradient_norm=section.gradient_norm,
         target_kl=section.target_kl,
         normalize_advantages=section.normalize_advantages,
-        threads=config.parallel.learner_threads,
+        threads=threads,
     )
-    trust = v_trace if config.parallel.v_trace else full_trust
-    return PPO(policy(config.network, of, config.run.seed), settings, config.run.seed, trust)
 
 
 def q_learner(config: Config, section: DQNConfig, of: Game) -> QLearner:
@@ -50,7 +57,7 @@ def q_learner(config: Config, section: DQNConfig, of: Game) -> QLearner:
     from keisei.learning.iqn import IQN
 
     return (IQN if isinstance(section, IQNConfig) else DQN)(
-        values(config, section, of, config.run.seed),
+        values(config.network, section, of, config.run.seed),
         of.group,
         q_settings(section, config.parallel.learner_threads),
         seed=config.run.seed,

@@ -77,16 +77,18 @@ def policy(section: NetworkConfig, of: Game, seed: int) -> Policy:
 def actor(config: Config, of: Game) -> Actor:
     """Who acts in a run: as its learner needs it."""
     section, seed = config.learner, config.run.seed
-    return policy(config.network, of, seed) if isinstance(section, PPOConfig) else values(config, section, of, seed)
+    if isinstance(section, PPOConfig):
+        return policy(config.network, of, seed)
+    return values(config.network, section, of, seed)
 
 
-def values(config: Config, section: DQNConfig, of: Game, seed: int) -> ValuePolicy:
+def values(network: NetworkConfig, learner: DQNConfig, of: Game, seed: int) -> ValuePolicy:
     """A policy that knows what actions are worth, with a network of its own."""
     from keisei.acting import ValuePolicy
     from keisei.networks.quantile import action_values
 
-    network = action_values(architecture(config.network, section, of.input_shape, of.group.actions), seed)
-    return ValuePolicy(network, of.encoder())
+    made_of = architecture(network, learner, of.input_shape, of.group.actions)
+    return ValuePolicy(action_values(made_of, seed), of.encoder())
 
 
 def architecture(
