@@ -6,51 +6,63 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 import torch
+import xxhash
 from torch import Tensor, nn
 
 from keisei.collect.collector import Compression, as_published
 from keisei.environment import UInt8
 from keisei.errors import WorkerError
-from keisei.parallel.shared_memory import SharedMemory, checksum
+from keisei.parallel.shared_memory import SharedMemory
 
 _HEADER_BYTES = 64
 _WHOLE = 16
 """The byte of the header that is written last; before it lie the version and the checksum."""
 _ALIGNMENT = 64
+_NEAR_BYTES = 1 << 18
+"""So many bytes stay near the processor from one look at them to the next."""
 
 
 @dataclass(frozen=True)
 class _Place:
     at: int
+    size: int  # in bytes
     shape: tuple[int, ...]
+    stride: tuple[int, ...]
     dtype: torch.dtype
 
 
 class WeightsLayout:
-    """Where each tensor of a network lies in a flat slot."""
+    """Where each tensor of a network lies in a flat slot, in the order of memory that it has in the network."""
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
         self._places: dict[str, _Place] = {}
         at = _HEADER_BYTES
         for name, tensor in weights.items():
-            self._places[name] = _Place(at, tuple(tensor.shape), tensor.dtype)
-            at += -(-tensor.numel() * tensor.element_size() // _ALIGNMENT) * _ALIGNMENT
+            stride = torch.empty_like(tensor, device="meta").stride()  # without gaps
+            size = tensor.numel() * tensor.element_size()
+            self._places[name] = _Place(at, size, tuple(tensor.shape), stride, tensor.dtype)
+            at += -(-size // _ALIGNMENT) * _ALIGNMENT
         self.bytes = at
 
     def tensors(self, slot: UInt8) -> dict[str, Tensor]:
         """The tensors of a slot, without a copy."""
-        found = {}
-        for name, place in self._places.items():
-            size = prod(place.shape) * torch.empty((), dtype=place.dtype).element_size()
-            flat = torch.from_numpy(slot[place.at : place.at + size])
-            found[name] = flat.view(place.dtype).view(place.shape)
-        return found
+        return {
+            name: torch.from_numpy(slot[place.at : place.at + place.size])
+            .view(place.dtype)
+            .as_strided(place.shape, place.stride)
+            for name, place in self._places.items()
+        }
+
+    def pieces(self) -> list[tuple[str, slice]]:
+        """The bytes of each tensor with those that fill up its place: together all but the header, in order."""
+        starts = [place.at for place in self._places.values()]
+        ends = [*starts[1:], self.bytes]
+        return [(name, slice(at, end)) for name, at, end in zip(self._places, starts, ends, strict=True)]
 
 
 @dataclass
@@ -75,36 +87,53 @@ class ModelSynchronizer:
         self.version = -1
         self._slots = slots
         self._next = 0
-        self._published: UInt8 = np.zeros(self.layout.bytes, np.uint8)
+        self._published = _memory(self.layout.bytes)
+        self._targets = self.layout.tensors(self._published)
 
     def publish(self, weights: Mapping[str, Tensor], version: int) -> int:
         """Make these the weights that are published; gives the slot where they lie."""
         began = time.perf_counter()
-        for name, target in self.layout.tensors(self._published).items():
-            target.copy_(weights[name])
-        self._published[:_HEADER_BYTES].view(np.uint64)[:2] = version, checksum(self._published[_HEADER_BYTES:])
+        slot, places = self._next_slot()
+        whole = xxhash.xxh3_64()
+        for name, piece in self.layout.pieces():  # one after the other: what has just been written is near
+            self._targets[name].copy_(weights[name])
+            whole.update(self._published[piece].data)
+            for memory in places:
+                memory[piece] = self._published[piece]
+        self._published[:_HEADER_BYTES].view(np.uint64)[:2] = version, whole.intdigest()
+        self._seal(places)
         self.version = version
-        slot = self.publish_again()
         self.statistics.count += 1
         self.statistics.bytes += self.layout.bytes
         self.statistics.seconds += time.perf_counter() - began
         return slot
 
     def publish_again(self) -> int:
-        """Write what is published into the next slot, if there are any, and its header last; gives the slot."""
+        """Write what is published into the next slot, if there are any; gives the slot."""
+        slot, places = self._next_slot()
+        for memory in places:
+            memory[_HEADER_BYTES:] = self._published[_HEADER_BYTES:]
+        self._seal(places)
+        return slot
+
+    def _next_slot(self) -> tuple[int, Sequence[UInt8]]:
+        """A slot that is free, and its memory, which holds nothing until it is sealed; none without slots."""
         if not self._slots:
-            return 0
+            return 0, ()
         slot, self._next = self._next, (self._next + 1) % self._slots
         memory = slot_of(self.memory, self.layout, slot)
         memory[:_HEADER_BYTES] = 0
-        memory[_HEADER_BYTES:] = self._published[_HEADER_BYTES:]
-        memory[:_HEADER_BYTES] = self._published[:_HEADER_BYTES]
-        memory[_WHOLE] = 1
-        return slot
+        return slot, (memory,)
+
+    def _seal(self, places: Sequence[UInt8]) -> None:
+        """Write the header, and last that the slot is whole."""
+        for memory in places:
+            memory[:_HEADER_BYTES] = self._published[:_HEADER_BYTES]
+            memory[_WHOLE] = 1
 
     def published(self) -> dict[str, Tensor]:
         """The weights that are published; valid until others are."""
-        return self.layout.tensors(self._published)
+        return self._targets
 
     def close(self) -> None:
         """Give the memory back."""
@@ -112,13 +141,16 @@ class ModelSynchronizer:
 
 
 class WeightsReader:
-    """Applies published weights to a network of the same shapes."""
+    """Applies published weights to a network of the same shapes, which then has them where they were verified.
+
+    There are two places for them, so that what the network has is left alone until the next weights are verified.
+    """
 
     def __init__(self, network: nn.Module, memory: SharedMemory, compression: Compression = "none") -> None:
-        self._targets: dict[str, Tensor] = network.state_dict()
-        self._layout = WeightsLayout(as_published(self._targets, compression))
+        self._network: dict[str, Tensor] = network.state_dict(keep_vars=True)
+        self._layout = WeightsLayout(as_published(self._network, compression))
         self._memory = memory
-        self._copy: UInt8 = np.zeros(self._layout.bytes, np.uint8)
+        self._in_use, self._spare = _memory(self._layout.bytes), _memory(self._layout.bytes)
         self._applied = b""  # the header of the weights that the network has
 
     @property
@@ -129,20 +161,34 @@ class WeightsReader:
     def apply(self, slot: int, version: int) -> None:
         """Make the network that version. Raises WorkerError, and changes nothing, where the slot holds another."""
         memory = slot_of(self._memory, self._layout, slot)
-        if memory[:_HEADER_BYTES].tobytes() == self._applied and _version(self._applied) == version:
+        header = memory[:_HEADER_BYTES].copy()
+        if header.tobytes() == self._applied and _version(header) == version:
             return
-        self._copy[:] = memory  # what is verified is what is used
-        header = self._copy[:_HEADER_BYTES]
         if header[_WHOLE] != 1 or _version(header) != version:
             found = _version(header) if header[_WHOLE] == 1 else "none"
             raise WorkerError(f"slot {slot} holds weights version {found} instead of {version}")
-        if checksum(self._copy[_HEADER_BYTES:]) != int(header.view(np.uint64)[1]):
+        if _copied(memory[_HEADER_BYTES:], self._spare[_HEADER_BYTES:]) != int(header.view(np.uint64)[1]):
             raise WorkerError(f"the weights of version {version} in slot {slot} have a wrong checksum")
-        self._applied = b""
-        with torch.no_grad():
-            for name, tensor in self._layout.tensors(self._copy).items():
-                self._targets[name].copy_(tensor)
+        for name, tensor in self._layout.tensors(self._spare).items():
+            self._network[name].data = tensor.to(self._network[name].dtype)  # a copy only where it was compressed
+        self._in_use, self._spare = self._spare, self._in_use
         self._applied = header.tobytes()
+
+
+def _memory(size: int) -> UInt8:
+    """Memory that begins where torch's own does: floating point may round as its place allows."""
+    found: UInt8 = torch.zeros(size, dtype=torch.uint8).numpy()
+    return found
+
+
+def _copied(source: UInt8, target: UInt8) -> int:
+    """Copy, and give the checksum of what has arrived, part by part while it is near."""
+    whole = xxhash.xxh3_64()
+    for at in range(0, len(source), _NEAR_BYTES):
+        part = slice(at, at + _NEAR_BYTES)
+        target[part] = source[part]
+        whole.update(target[part].data)
+    return whole.intdigest()
 
 
 def _version(header: bytes | UInt8) -> int:

@@ -1,0 +1,105 @@
+"""Weights on their way: what arrives is what was published, in the same order of memory, or nothing."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from keisei.collect.collector import as_published
+from keisei.errors import WorkerError
+from keisei.networks import ConvolutionalTower
+from keisei.parallel.model_sync import ModelSynchronizer, WeightsReader
+
+
+def network(seed: int) -> nn.Module:
+    """Convolutions whose channels are last, and a buffer of whole numbers."""
+    torch.manual_seed(seed)
+    made = nn.Sequential(ConvolutionalTower(3, 2, 8), nn.BatchNorm2d(8))
+    made[1].num_batches_tracked.fill_(seed)  # type: ignore[operator]
+    return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: one.clone() for name, one in weights.items()}
+
+
+def same(ours: nn.Module, theirs: dict[str, Tensor]) -> bool:
+    found = ours.state_dict()
+    return found.keys() == theirs.keys() and all(torch.equal(found[name], theirs[name]) for name in found)
+
+
+def test_what_is_published_is_what_a_reader_has() -> None:
+    there = network(0)
+    parameters = list(there.parameters())
+    sync = ModelSynchronizer(there.state_dict(), 2)
+    reader = WeightsReader(there, sync.memory)
+    for version in range(1, 6):
+        weights = network(version).state_dict()
+        reader.apply(sync.publish(weights, version), version)
+        assert same(there, weights)
+    assert all(one is other for one, other in zip(parameters, there.parameters(), strict=True))
+    sync.close()
+
+
+def test_order_and_place_of_memory_are_those_of_a_network_of_its_own() -> None:
+    there, alone = network(0), network(0)
+    sync = ModelSynchronizer(there.state_dict(), 2)
+    WeightsReader(there, sync.memory).apply(sync.publish(network(1).state_dict(), 1), 1)
+    for ours, own in zip(there.parameters(), alone.parameters(), strict=True):
+        assert ours.stride() == own.stride()
+        assert ours.data_ptr() % 64 == 0
+        assert ours.requires_grad == own.requires_grad
+    sync.close()
+
+
+def test_reader_reads_on_from_its_own_memory_when_the_slot_is_used_again() -> None:
+    there, weights = network(0), network(1).state_dict()
+    sync = ModelSynchronizer(there.state_dict(), 2)
+    WeightsReader(there, sync.memory).apply(sync.publish(weights, 1), 1)
+    sync.memory.bytes[:] = 255
+    assert same(there, weights)
+    sync.close()
+
+
+@pytest.mark.parametrize("at", [64, 200, -1])
+def test_flipped_bit_is_refused_and_changes_nothing_until_weights_are_whole_again(at: int) -> None:
+    there, weights = network(0), network(2).state_dict()
+    sync = ModelSynchronizer(there.state_dict(), 2)
+    reader = WeightsReader(there, sync.memory)
+    reader.apply(sync.publish(network(1).state_dict(), 1), 1)
+    before = copied(there.state_dict())
+    slot = sync.publish(weights, 2)
+    sync.memory.bytes[slot * sync.layout.bytes : (slot + 1) * sync.layout.bytes][at] ^= 4
+    with pytest.raises(WorkerError, match="wrong checksum"):
+        reader.apply(slot, 2)
+    assert same(there, before)
+    reader.apply(sync.publish_again(), 2)
+    assert same(there, weights)
+    sync.close()
+
+
+def test_another_version_or_half_of_one_is_refused() -> None:
+    there = network(0)
+    sync = ModelSynchronizer(there.state_dict(), 2)
+    reader = WeightsReader(there, sync.memory)
+    slot = sync.publish(network(1).state_dict(), 1)
+    with pytest.raises(WorkerError, match="holds weights version 1 instead of 2"):
+        reader.apply(slot, 2)
+    with pytest.raises(WorkerError, match="holds weights version none instead of 1"):
+        reader.apply(1 - slot, 1)
+    sync.close()
+
+
+@pytest.mark.parametrize("compression", ["fp16", "bf16"])
+def test_compressed_weights_arrive_as_they_were_rounded(compression: Literal["fp16", "bf16"]) -> None:
+    there, weights = network(0), network(1).state_dict()
+    rounded = as_published(weights, compression)
+    sync = ModelSynchronizer(rounded, 2)
+    reader = WeightsReader(there, sync.memory, compression)
+    reader.apply(sync.publish(rounded, 1), 1)
+    assert same(there, {name: one.to(weights[name].dtype) for name, one in rounded.items()})
+    assert all(one.dtype == weights[name].dtype for name, one in there.state_dict().items())
+    sync.close()
