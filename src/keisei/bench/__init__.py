@@ -16,6 +16,8 @@ BENCHMARKS: Mapping[str, str] = {
     "environment": "Play random games in many copies, against cshogi.",
     "learning": "Play and learn Shogi, against the bare passes of the network.",
     "blocks": "Play Shogi in blocks of several sizes, in one process.",
+    "transport": "Hand rollouts from process to process, against a pickled queue.",
+    "sync": "Hand weights from process to process, against a queue of state dicts.",
     "connect-four": "Train on connect four by PPO, against CleanRL's manner and MaskablePPO.",
     "connect-four-workers": "Train on the peers' connect four in worker processes, against five of them.",
     "async-learning": "Learn connect four from five seeds, while collecting and not.",
