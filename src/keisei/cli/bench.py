@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -22,25 +23,55 @@ Json = Annotated[bool, typer.Option("--json", help="End with one line of JSON in
 Rounds = Annotated[int, typer.Option(min=1, help="How often each contender is measured, in turns.")]
 Seconds = Annotated[float, typer.Option(min=0.001, help="How long each turn lasts.")]
 Core = Annotated[int | None, typer.Option(help="The core to measure on; the last one by default.")]
+_MOST_WORKERS = 1024
 
 
 def _command(name: str) -> Callable[[bool, int, float, int | None], None]:
     def command(json: Json = False, rounds: Rounds = 5, seconds: Seconds = 0.7, core: Core = None) -> None:
-        console = Console(stderr=True)
-        with console.status(name) as status:
-            report = bench.run(name, Settings(rounds, seconds, _usable(core), lambda line: status.update(line)))
-        for note in [*report.notes, *_warnings(report)]:
-            console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
-        if json:
-            print(report.json_line())
-        else:
-            Console().print(_table(report))
+        _show(name, partial(bench.run, name), json, (rounds, seconds, core))
 
     return command
 
 
 for _name, _summary in bench.BENCHMARKS.items():
     app.command(_name, help=_summary)(_command(_name))
+
+
+@app.command()
+def parallel(
+    workers: Annotated[
+        str, typer.Option(help="Numbers of workers to collect with; each is compared with the last.")
+    ] = "1,2,4",
+    kills: Annotated[int, typer.Option(min=1, help="So many workers are killed to see how soon it is seen.")] = 200,
+    json: Json = False,
+    rounds: Rounds = 5,
+    seconds: Seconds = 5.0,
+    core: Core = None,
+) -> None:
+    """Collect by workers, train while collecting, and kill workers: against one process."""
+    from keisei.bench.parallel import run
+
+    numbers = [_number_of_workers(word) for word in workers.split(",")]
+    _show("parallel", partial(run, workers=numbers, kills=kills), json, (rounds, seconds, core))
+
+
+def _number_of_workers(word: str) -> int:
+    if not (word.isdecimal() and 0 < int(word) <= _MOST_WORKERS):
+        raise ConfigError(f"--workers must be numbers from 1 to {_MOST_WORKERS} with commas between, not '{word}'")
+    return int(word)
+
+
+def _show(name: str, run: Callable[[Settings], Report], json: bool, options: tuple[int, float, int | None]) -> None:
+    rounds, seconds, core = options
+    console = Console(stderr=True)
+    with console.status(name) as status:
+        report = run(Settings(rounds, seconds, _usable(core), lambda line: status.update(line)))
+    for note in [*report.notes, *_warnings(report)]:
+        console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
+    if json:
+        print(report.json_line())
+    else:
+        Console().print(_table(report))
 
 
 def _usable(core: int | None) -> int:
