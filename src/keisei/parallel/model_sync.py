@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import xxhash
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 
 from keisei.collect.collector import Compression, as_published
 from keisei.environment import UInt8
@@ -171,6 +172,7 @@ class WeightsReader:
             raise WorkerError(f"the weights of version {version} in slot {slot} have a wrong checksum")
         for name, tensor in self._layout.tensors(self._spare).items():
             self._network[name].data = tensor.to(self._network[name].dtype)  # a copy only where it was compressed
+            increment_version(self._network[name])  # whoever keeps something made of the weights is to notice
         self._in_use, self._spare = self._spare, self._in_use
         self._applied = header.tobytes()
 
