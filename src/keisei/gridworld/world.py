@@ -119,8 +119,8 @@ def load_world(name: str) -> WorldFile:
 
 
 def _module(path: Path, digest: str) -> ModuleType:
-    """The file as a module; an edited file is another one."""
-    name = f"keisei_world_{path.stem}_{hashlib.sha256(f'{path}{digest}'.encode()).hexdigest()[:16]}"
+    """The file as a module; an edited file is another one, a moved one is not: what is compiled knows it by name."""
+    name = f"keisei_world_{path.stem}_{digest}"
     if name in sys.modules:
         return sys.modules[name]
     specification = importlib.util.spec_from_file_location(name, path)
