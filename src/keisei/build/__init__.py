@@ -2,7 +2,7 @@
 
 `environments.py` has what `keisei.make` builds, `games.py` what a run knows of its game, `players.py` networks and
 opponents, `collectors.py` who collects experience (`automatic.py` measures who does it best), `runs.py` the rest of a
-run. Importing this loads no torch.
+run, `stages.py` worlds to be looked at. Importing this loads no torch.
 """
 
 from keisei.build.collectors import collector, parallel_manager, serial, workers
@@ -11,6 +11,7 @@ from keisei.build.games import Game, game, match_environment
 from keisei.build.learners import learner, ppo
 from keisei.build.players import checkpoint_policy, network, opponent, policy
 from keisei.build.runs import evaluator, training
+from keisei.build.stages import random_stage
 
 __all__ = [
     "Game",
@@ -28,6 +29,7 @@ __all__ = [
     "pettingzoo",
     "policy",
     "ppo",
+    "random_stage",
     "serial",
     "training",
     "workers",

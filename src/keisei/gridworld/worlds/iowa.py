@@ -76,7 +76,7 @@ WORLD = World(
     place=Iowa,
     kinds=(
         Kind("nothing", (236, 232, 220)),
-        Kind("wall", (92, 86, 80), blocks=True),
+        Kind("wall", (92, 86, 80), blocks=True, shape="brick"),
         Kind("agent", (38, 112, 190), blocks=True, shape="agent"),
         Kind("deck A", (196, 62, 74), item=True, shape="card"),
         Kind("deck B", (232, 150, 60), item=True, shape="card"),

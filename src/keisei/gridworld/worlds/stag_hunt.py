@@ -120,10 +120,10 @@ WORLD = World(
     place=StagHunt,
     kinds=(
         Kind("nothing", (226, 232, 212)),
-        Kind("wall", (92, 86, 80), blocks=True),
+        Kind("wall", (92, 86, 80), blocks=True, shape="brick"),
         Kind("agent", (38, 112, 190), blocks=True, shape="agent"),
-        Kind("stag", (150, 96, 52), blocks=True, shape="diamond"),
-        Kind("hare", (186, 176, 160), blocks=True, shape="disc"),
+        Kind("stag", (150, 96, 52), blocks=True, shape="stag"),
+        Kind("hare", (186, 176, 160), blocks=True, shape="hare"),
     ),
     agent="agent",
     actions=(*MOVES, "hunt"),

@@ -77,7 +77,7 @@ WORLD = World(
     place=Tag,
     kinds=(
         Kind("nothing", (236, 232, 220)),
-        Kind("wall", (92, 86, 80), blocks=True),
+        Kind("wall", (92, 86, 80), blocks=True, shape="brick"),
         Kind("agent", (38, 112, 190), blocks=True, shape="agent"),
         Kind("it", (214, 62, 58), blocks=True, shape="agent"),
     ),

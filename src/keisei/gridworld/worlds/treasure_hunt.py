@@ -53,10 +53,10 @@ WORLD = World(
     place=TreasureHunt,
     kinds=(
         Kind("nothing", (236, 232, 220)),
-        Kind("wall", (92, 86, 80), blocks=True),
+        Kind("wall", (92, 86, 80), blocks=True, shape="brick"),
         Kind("agent", (38, 112, 190), blocks=True, shape="agent"),
         Kind("gem", (66, 190, 165), item=True, shape="diamond"),
-        Kind("food", (222, 96, 72), item=True, shape="disc"),
+        Kind("food", (222, 96, 72), item=True, shape="apple"),
         Kind("bone", (250, 250, 244), item=True, shape="bone"),
     ),
     agent="agent",
