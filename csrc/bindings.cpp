@@ -285,15 +285,21 @@ void bind_batch(nb::module_& m) {
             "__init__",
             [](BoundBatch* self, int copies, int threads, std::uint64_t seed, std::uint64_t first_lane,
                std::string_view observation, std::string_view legal, std::string_view declaration, int move_limit,
-               const std::vector<std::string>& openings, int random_plies) {
-                Terms terms{{declaration_rule(declaration), move_limit}, {}, random_plies};
+               const std::vector<std::string>& openings, int random_plies, double random_share, int remembered,
+               double remembered_share) {
+                Terms terms{{declaration_rule(declaration), move_limit},
+                            {},
+                            random_plies,
+                            random_share,
+                            remembered,
+                            remembered_share};
                 for (const std::string& text : openings) terms.openings.push_back(parse_opening(text));
                 new (self)
                     BoundBatch({copies, threads, seed, first_lane, observation_form(observation), legal_form(legal)},
                                std::move(terms));
             },
             "copies"_a, "threads"_a, "seed"_a, "first_lane"_a, "observation"_a, "legal"_a, "declaration"_a,
-            "move_limit"_a, "openings"_a, "random_plies"_a)
+            "move_limit"_a, "openings"_a, "random_plies"_a, "random_share"_a, "remembered"_a, "remembered_share"_a)
         .def_prop_ro("state_bytes", &BoundBatch::state_bytes)
         .def("reset", &BoundBatch::reset, out("values"), out("legal"), out("offsets"), out("seat"))
         .def("observe", &BoundBatch::observe, out("values"), out("legal"), out("offsets"), out("seat"))

@@ -38,7 +38,7 @@ Batch::Batch(const BatchOptions& options, Terms terms)
     : options_(options),
       terms_(std::move(terms)),
       fingerprint_(fingerprint(terms_)),
-      stride_(Lane::bytes(terms_.rules.move_limit)),
+      stride_(Lane::bytes(terms_)),
       memory_(allocate(stride_ * std::size_t(options.copies))),
       pool_(options.threads) {
     each_lane([&](int i) { lane(i).reset(options_.seed, options_.first_lane + std::uint64_t(i), terms_); });
@@ -121,6 +121,8 @@ void Batch::play(int i, std::int64_t action, const StepArrays& step, const Obser
     if (played.ended()) {
         write_values(game, step.final_values + value_bytes() * std::size_t(i));
         game.restart(terms_);
+    } else if (!passes) {
+        game.note(terms_);
     }
     write_lane(i, out);
 }
@@ -163,15 +165,15 @@ void Batch::write_lists(const ObservationArrays& out) {
 }
 
 void Batch::save(std::uint8_t* out) {
-    each_lane([&](int i) { lane(i).save(out + stride_ * std::size_t(i), terms_.rules.move_limit, fingerprint_); });
+    each_lane([&](int i) { lane(i).save(out + stride_ * std::size_t(i), terms_, fingerprint_); });
 }
 
 int Batch::load(const std::uint8_t* saved) {
     const auto row = [&](int i) { return saved + stride_ * std::size_t(i); };
     const int wrong =
-        first_lane_without([&](int i) { return Lane::is_valid(row(i), terms_.rules.move_limit, fingerprint_); });
+        first_lane_without([&](int i) { return Lane::is_valid(row(i), terms_, fingerprint_); });
     if (wrong >= 0) return wrong;
-    each_lane([&](int i) { lane(i).load(row(i), terms_.rules.move_limit); });
+    each_lane([&](int i) { lane(i).load(row(i), terms_); });
     return -1;
 }
 

@@ -15,6 +15,9 @@ struct Terms {
     Rules rules;
     std::vector<Opening> openings;  // drawn uniformly
     int random_plies;               // up to so many random moves follow
+    double random_share = 1;        // in this share of the games
+    int remembered = 0;             // so many positions of its own games a lane keeps
+    double remembered_share = 0;    // this share of the games begins from one of them
 };
 
 // What a played move came to, as the side that moved sees it.
@@ -29,10 +32,17 @@ struct Played {
     float discount() const;
 };
 
-// Fixed part of a lane's memory; `move_limit + 1` traces follow it.
+// A position in the middle of a game, from which another game can begin.
+struct Remembered {
+    Position position;
+    std::uint16_t plies;
+    std::uint8_t white_bonus, unused[5];
+};
+
+// Fixed part of a lane's memory; `move_limit + 1` traces follow it, then the positions that it remembers.
 class Lane {
   public:
-    static std::size_t bytes(int move_limit);
+    static std::size_t bytes(const Terms& terms);
 
     // Begins the lane's stream anew and deals the first game.
     void reset(std::uint64_t seed, std::uint64_t lane, const Terms& terms);
@@ -40,6 +50,8 @@ class Lane {
     void restart(const Terms& terms);
     // Plays a legal action; an ended game stands as it ended until restart().
     Played play(Action a, const Terms& terms);
+    // Perhaps remembers where the game stands now: of each game one position, all with the same chance.
+    void note(const Terms& terms);
 
     bool is_legal(Action a) const;
     std::span<const Action> legal() const { return {legal_, legal_count_}; }
@@ -49,14 +61,18 @@ class Lane {
 
     // The whole lane as bytes, the same for the same state; and back. load() refuses what save() did not write
     // under the same terms.
-    void save(std::uint8_t* out, int move_limit, std::uint32_t fingerprint) const;
-    static bool is_valid(const std::uint8_t* saved, int move_limit, std::uint32_t fingerprint);
-    void load(const std::uint8_t* saved, int move_limit);
+    void save(std::uint8_t* out, const Terms& terms, std::uint32_t fingerprint) const;
+    static bool is_valid(const std::uint8_t* saved, const Terms& terms, std::uint32_t fingerprint);
+    void load(const std::uint8_t* saved, const Terms& terms);
 
   private:
     Trace* history() { return reinterpret_cast<Trace*>(this + 1); }
     const Trace* history() const { return reinterpret_cast<const Trace*>(this + 1); }
+    Remembered* remembered(const Terms& terms);
+    void file_note(const Terms& terms);
     void begin(const Opening& opening);
+    void begin_remembered(const Remembered& start, const Terms& terms);
+    void begin_opening(const Terms& terms);
     void remember();
     Outcome judge_now(const Constraints& c, const Rules& rules);
     Outcome arrive(const Rules& rules);
@@ -68,7 +84,10 @@ class Lane {
     Position position_;
     std::uint64_t seed_, lane_, drawn_;
     std::uint16_t plies_, legal_count_;
-    std::uint8_t in_check_, earlier_, white_bonus_, unused_;
+    std::uint8_t in_check_, earlier_, white_bonus_;
+    std::uint8_t opened_;                // whether the game began from an opening
+    std::uint16_t remembered_, oldest_;  // how many positions are remembered, and which is replaced next
+    std::uint16_t noted_, unused_;       // of how many positions of this game the noted one was drawn
     // A Bloom filter over the game's traces: one cache line tells most positions to be new.
     static constexpr int kSeenWords = 64;
     std::uint64_t seen_[kSeenWords];

@@ -41,6 +41,9 @@ class LaneStream {
         return x % n;
     }
 
+    // True with this probability.
+    bool chance(double share) { return double(next() >> 11) * 0x1p-53 < share; }
+
   private:
     std::uint64_t seed_, lane_;
     std::uint64_t& drawn_;

@@ -54,6 +54,12 @@ class ShogiConfig(Section):
     """Where games begin: SFENs, `startpos`, or names of handicaps."""
     random_plies: int = Field(default=0, ge=0, le=65534)
     """Up to so many random legal moves are played before the first decision; fewer than the move limit."""
+    random_share: Number = Field(default=1.0, ge=0, le=1)
+    """The share of games that begin with them, of those that begin from an opening."""
+    remembered_share: Number = Field(default=0.0, ge=0, le=1)
+    """The share of games that begin in the middle of an earlier game, which was played from an opening in that lane."""
+    remembered_positions: int = Field(default=16, ge=1, le=1024)
+    """Each lane remembers one position, drawn at random, of so many of its last games; kept with the lane's state."""
     copies: int = Field(default=256, ge=1, le=2**24)
     """How many games are played at once."""
     threads: int = Field(default=1, ge=1, le=1024)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from keisei.policy import Encoder
 
 _MATCH_COPIES = 100
-_MATCH_LIMIT = 512
+_MATCH_RULES = {"random_plies": 0, "remembered_share": 0.0, "openings": ("startpos",), "move_limit": 512}
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def match_environment(config: Config) -> Environment:
     """Where matches of a run's game are played: the rules of matches, and all games begin in one position."""
     section = config.environment
     if isinstance(section, ShogiConfig):
-        rules = section.model_copy(update={"random_plies": 0, "openings": ("startpos",), "move_limit": _MATCH_LIMIT})
+        rules = section.model_copy(update=_MATCH_RULES)
         return shogi_block(rules, _MATCH_COPIES, 0, 0)
     one_block = config.parallel.model_copy(update={"block_size": _MATCH_COPIES})
     return game(config.model_copy(update={"parallel": one_block})).build_environment(0)

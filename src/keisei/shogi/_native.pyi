@@ -46,6 +46,9 @@ class Batch:
         move_limit: int,
         openings: Sequence[str],
         random_plies: int,
+        random_share: float,
+        remembered: int,
+        remembered_share: float,
     ) -> None: ...
     @property
     def state_bytes(self) -> int: ...

@@ -16,6 +16,7 @@ from keisei.shogi.board import Board, Declaration
 ObservationForm = Literal["packed", "uint8", "float32"]
 
 _MOST_PLIES = 65535
+_MOST_REMEMBERED = 1024
 
 
 class ShogiEnvironment:
@@ -36,9 +37,14 @@ class ShogiEnvironment:
         move_limit: int = 512,
         openings: Sequence[str] = ("startpos",),
         random_plies: int = 0,
+        random_share: float = 1.0,
+        remembered_share: float = 0.0,
+        remembered_positions: int = 16,
         first_lane: int = 0,
     ) -> None:
-        """`openings` are drawn uniformly ('startpos', handicap names, SFENs); up to `random_plies` random moves follow.
+        """`openings` are drawn uniformly ('startpos', handicap names, SFENs); up to `random_plies` random moves follow
+        in a share of the games. Another share begins in the middle of one of the lane's earlier games, of which the
+        last `remembered_positions` are remembered with one position each.
 
         Lane `i` is lane `first_lane + i` of the run, and plays the same games wherever it is played.
         """
@@ -48,9 +54,25 @@ class ShogiEnvironment:
         _check_range("first_lane", first_lane, 0, 2**63)
         _check_range("move_limit", move_limit, 1, _MOST_PLIES)
         _check_range("random_plies", random_plies, 0, move_limit - 1)
+        _check_range("remembered_positions", remembered_positions, 1, _MOST_REMEMBERED)
+        _check_share("random_share", random_share)
+        _check_share("remembered_share", remembered_share)
         _check_openings(openings, declaration)
+        remembered = remembered_positions if remembered_share else 0
         self._batch = _native.Batch(
-            copies, threads, seed, first_lane, observation, legal, declaration, move_limit, list(openings), random_plies
+            copies,
+            threads,
+            seed,
+            first_lane,
+            observation,
+            legal,
+            declaration,
+            move_limit,
+            list(openings),
+            random_plies,
+            random_share,
+            remembered,
+            remembered_share,
         )
         shape = (PACKED_BYTES,) if observation == "packed" else (PLANES, 9, 9)
         dtype = np.dtype(np.float32 if observation == "float32" else np.uint8)
@@ -136,6 +158,11 @@ def _arrays(observation: Sequence[Observation]) -> tuple[Array, Array, Array, Ar
 def _check_range(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
         raise ConfigError(f"{name}: expected {least} to {most}, found {value}")
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ConfigError(f"{name}: expected a share from 0 to 1, found {value}")
 
 
 def _check_openings(openings: Sequence[str], declaration: Declaration) -> None:
