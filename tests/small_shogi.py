@@ -12,7 +12,8 @@ import torch
 
 from keisei import build
 from keisei.build import Game
-from keisei.collect.blocks import BlockRules, ChooseFrozen, nobody
+from keisei.collect.blocks import BlockRules, nobody
+from keisei.collect.frozen import ChooseFrozen
 from keisei.collect.serial import SerialCollector
 from keisei.config import NetworkConfig, ParallelConfig, RunConfig, ShogiConfig, ShogiRun
 from keisei.environment import Array, LegalForm, UInt8
@@ -95,7 +96,7 @@ def small_collector(
     order: Callable[[int], Iterable[int]] = range,
 ) -> SerialCollector:
     """A collector of so many blocks of a game."""
-    rules = BlockRules(game.build_environment, lambda: policy, lambda: choose_frozen, steps, seed)
+    rules = BlockRules(game.build_environment, lambda: policy, lambda past: choose_frozen, steps, seed)
     return SerialCollector(rules, blocks=blocks, order=order)
 
 

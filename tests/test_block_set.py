@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from keisei.collect.block_set import BlockSet, set_rules
-from keisei.collect.blocks import BlockRules, ChooseFrozen, nobody
+from keisei.collect.blocks import BlockRules, nobody
+from keisei.collect.frozen import ChooseFrozen
 from keisei.collect.loop import ABSENT, Frozen
 from keisei.collect.serial import SerialCollector
 from keisei.environment import Environment, LegalForm
@@ -99,16 +100,16 @@ def drawn(number: int, iteration: int) -> Sequence[Frozen]:
 
 def rules(choose: ChooseFrozen, policy: Policy | None = None) -> BlockRules:
     mine = policy or stubborn_policy(9, 1, value=0.5)
-    return BlockRules(block, lambda: mine, lambda: choose, 20, 7)
+    return BlockRules(block, lambda: mine, lambda past: choose, 20, 7)
 
 
 def test_each_block_of_a_set_has_its_own_frozen_opponent() -> None:
-    choose = set_rules(rules(drawn), 4).build_frozen()
+    choose = set_rules(rules(drawn), 4).build_frozen(())
     low, high = choose(0, 5)
     assert (low.policy, high.policy) == (LOW, HIGH)
     assert low.seat.tolist() == [ABSENT] * 4 + [0, 1, 0, 1] + [ABSENT] * 4 + [0, 1, 0, 1]
     assert high.seat.tolist() == [ABSENT] * 8 + [0, 1, 0, 1] + [ABSENT] * 4
-    assert set_rules(rules(nobody), 4).build_frozen()(0, 0) == []
+    assert set_rules(rules(nobody), 4).build_frozen(())(0, 0) == []
 
 
 def test_frozen_opponents_of_a_set_play_as_in_its_blocks() -> None:

@@ -271,7 +271,7 @@ class Forgetful(TicTacToe):
 
 def test_environments_without_states_are_collected_and_go_on_as_they_are() -> None:
     def fresh() -> SerialCollector:
-        rules = BlockRules(Forgetful, lambda: stubborn_policy(9, 1), lambda: nobody, 5, SEED)
+        rules = BlockRules(Forgetful, lambda: stubborn_policy(9, 1), lambda past: nobody, 5, SEED)
         return SerialCollector(rules, blocks=2)
 
     one, other = fresh(), fresh()
@@ -294,7 +294,7 @@ def test_collector_may_be_closed_twice_and_closes_its_environments() -> None:
         environment.close = lambda: closed.append(first_lane)  # type: ignore[method-assign]
         return environment
 
-    rules = BlockRules(build, lambda: small_policy(game=game()), lambda: nobody, 2, 0)  # type: ignore[arg-type]
+    rules = BlockRules(build, lambda: small_policy(game=game()), lambda past: nobody, 2, 0)  # type: ignore[arg-type]
     collecting = SerialCollector(rules, blocks=2)
     collecting.collect(0)
     collecting.close()

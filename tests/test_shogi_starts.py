@@ -97,7 +97,7 @@ def test_game_from_a_remembered_position_is_cut_off_at_the_same_limit() -> None:
         of.play_at_random()
         for lane in np.flatnonzero(of.outcome.cut_off):
             assert of.outcome.length[lane] == 12
-    assert all(0 < plies(of, lane) for lane in range(16)), "all games but the first begin from a remembered position"
+    assert all(plies(of, lane) > 0 for lane in range(16)), "all games but the first begin from a remembered position"
 
 
 def test_remembered_positions_are_part_of_the_state() -> None:

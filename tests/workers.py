@@ -19,15 +19,16 @@ from typing import Literal, cast
 import numpy as np
 import torch
 
-from keisei.collect.blocks import BlockRules, ChooseFrozen, nobody
+from keisei.collect.blocks import BlockRules, nobody
 from keisei.collect.collector import BuildEnvironment
+from keisei.collect.frozen import ChooseFrozen
 from keisei.collect.loop import action_noise, play
 from keisei.environment import Array, Environment, Observation, Step, UInt8
 from keisei.networks import MLP, Network
 from keisei.networks.network import DensePolicy, FlatValueHead
 from keisei.parallel.crew import Crew
 from keisei.parallel.manager import ParallelManager, ParallelSettings
-from keisei.policy import Policy, encode_numbers
+from keisei.policy import Actor, Policy, encode_numbers
 from keisei.rollout import ARRAYS, Rollout, RolloutLayout
 from keisei.threads import torch_threads
 from tictactoe import TicTacToe
@@ -62,7 +63,7 @@ def policy(name: GameName) -> Policy:
     return Policy(network(name), encode_numbers)
 
 
-def no_frozen() -> ChooseFrozen:
+def no_frozen(past: Sequence[Actor]) -> ChooseFrozen:
     return nobody
 
 

@@ -279,7 +279,13 @@ class OpponentsConfig(Section):
     checkpoints: Words = ()
     """Folders of checkpoints to play against."""
     share: Number = Field(default=0.5, ge=0, le=1)
-    """The share of blocks that play against one of them."""
+    """The share of blocks that play against one of them, drawn anew for each rollout."""
+    past_selves: int = Field(default=0, ge=0, le=1000)
+    """So many earlier versions of the run's own network are kept to play against; 0: none."""
+    past_interval: int = Field(default=20, ge=1)
+    """A new one every so many iterations; the oldest one goes."""
+    past_share: Number = Field(default=0.5, ge=0, le=1)
+    """The share of the other blocks that play against one of them: it has one seat of each game, by turns."""
 
 
 class EvaluationConfig(Section):

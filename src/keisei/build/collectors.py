@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,10 @@ from keisei.sections import Section, check
 if TYPE_CHECKING:
     from keisei.collect.blocks import BlockRules
     from keisei.collect.collector import Collector
-    from keisei.collect.frozen import FrozenPool
+    from keisei.collect.frozen import ChooseFrozen
     from keisei.collect.serial import SerialCollector
     from keisei.parallel.manager import ParallelManager
+    from keisei.policy import Actor
 
 Tell = Callable[[str, str], None]
 """Gets what a collector has to say: `mode` or `alarm`, and a text."""
@@ -112,27 +113,31 @@ def parallel_manager(
 def block_rules(config: Config, of: Game) -> BlockRules:
     """What playing a run's blocks needs, in whatever process."""
     from keisei.collect.blocks import BlockRules
+    from keisei.collect.past import PastRules
 
     return BlockRules(
         build_environment=of.build_environment,
         build_policy=partial(actor, config, of),
-        build_frozen=partial(frozen_pool, config, of),
+        build_frozen=partial(frozen_pools, config, of),
         steps=config.parallel.rollout_length,
         seed=config.run.seed,
         games=config.parallel.episodes_per_worker,
         finals=config.learner.kind != "ppo",
+        past=PastRules(config.opponents.past_selves, config.opponents.past_interval),
     )
 
 
-def frozen_pool(config: Config, of: Game) -> FrozenPool:
-    """The frozen opponents of a run."""
-    from keisei.collect.frozen import FrozenPool
+def frozen_pools(config: Config, of: Game, past: Sequence[Actor]) -> ChooseFrozen:
+    """The frozen opponents of a run: the checkpoints that it names, and its own past selves."""
+    from keisei.collect.frozen import OF_CHECKPOINTS, OF_PAST, FrozenPool, first_of
 
-    section = config.opponents
+    section, seed, size = config.opponents, config.run.seed, config.parallel.block_size
     policies = [checkpoint_policy(Path(folder)) for folder in section.checkpoints]
-    if policies and not of.duel:
-        raise ConfigError("'opponents.checkpoints' needs a game in which two seats take turns")
-    return FrozenPool(policies, section.share, config.run.seed, config.parallel.block_size)
+    for key, wanted in (("checkpoints", policies), ("past_selves", section.past_selves)):
+        if wanted and not of.duel:
+            raise ConfigError(f"'opponents.{key}' needs a game in which two seats take turns")
+    checkpoints = FrozenPool(policies, section.share, seed, size, OF_CHECKPOINTS)
+    return first_of([checkpoints, FrozenPool(past, section.past_share, seed, size, OF_PAST)])
 
 
 def _blocks(config: Config) -> int:

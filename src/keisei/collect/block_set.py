@@ -9,8 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from keisei.collect.blocks import BlockRules, ChooseFrozen
+from keisei.collect.blocks import BlockRules
 from keisei.collect.collector import BuildEnvironment
+from keisei.collect.frozen import ChooseFrozen
 from keisei.collect.loop import ABSENT, Frozen
 from keisei.environment import Array, Environment, Group, Legal, Observation, Step, UInt8, longest_game
 from keisei.policy import Actor
@@ -155,5 +156,5 @@ class _FrozenOfSets:
         return Frozen(policy, seat)
 
 
-def _build_frozen(build: Callable[[], ChooseFrozen], blocks: int) -> ChooseFrozen:
-    return _FrozenOfSets(build(), blocks)
+def _build_frozen(build: Callable[[Sequence[Actor]], ChooseFrozen], blocks: int, past: Sequence[Actor]) -> ChooseFrozen:
+    return _FrozenOfSets(build(past), blocks)

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from keisei.collect.collector import BuildEnvironment
+from keisei.collect.frozen import ChooseFrozen
 from keisei.collect.loop import Beat, Endless, Frozen, Quota, action_noise, play, silent
+from keisei.collect.past import NO_PAST, PastRules
 from keisei.environment import NO_SEAT, Array, Bool, Environment, Int8, Int64, UInt8, longest_game
 from keisei.errors import ContractError, StateError
 from keisei.policy import Actor
 from keisei.rollout import Rollout, RolloutLayout
 from keisei.threads import torch_threads
-
-ChooseFrozen = Callable[[int, int], Sequence[Frozen]]
-"""From block and iteration to the frozen opponents that play along, if any; no two of them in one lane."""
 
 
 def nobody(block: int, iteration: int) -> Sequence[Frozen]:
@@ -30,11 +29,12 @@ class BlockRules:
 
     build_environment: BuildEnvironment
     build_policy: Callable[[], Actor]
-    build_frozen: Callable[[], ChooseFrozen]
+    build_frozen: Callable[[Sequence[Actor]], ChooseFrozen]  # from the past selves, the oldest first
     steps: int
     seed: int
     finals: bool = False  # keep the last positions of games that are cut off
     games: int | None = None  # instead of `steps`: every copy plays so many games
+    past: PastRules = NO_PAST
 
     def most_steps(self, environment: Environment) -> int:
         """How many steps a rollout can have."""
@@ -48,10 +48,11 @@ class BlockRules:
 class BlockPlayer:
     """Plays whichever block it is given. Environments are kept, one for each block that it met."""
 
-    def __init__(self, rules: BlockRules) -> None:
+    def __init__(self, rules: BlockRules, past: Sequence[Actor] = ()) -> None:
+        """`past` are the past selves, which may change from block to block."""
         self.policy = rules.build_policy()
         self._build_environment = rules.build_environment
-        self._choose_frozen = rules.build_frozen()
+        self.choose_frozen = rules.build_frozen(past)
         self._games = rules.games
         self._seed = rules.seed
         self._first = rules.build_environment(0)
@@ -84,7 +85,7 @@ class BlockPlayer:
         try:
             environment = self._at(block, start)
             noise = action_noise(self._seed, self._lanes(block), iteration, self._steps)
-            frozen = self._choose_frozen(block, iteration)
+            frozen = self.choose_frozen(block, iteration)
             until = Endless(environment) if self._games is None else Quota(environment, self._games)
             with torch_threads(1):
                 played = play(environment, self.policy, frozen, rollout, noise, begin_step, until)

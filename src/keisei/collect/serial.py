@@ -9,6 +9,7 @@ import torch
 
 from keisei.collect.blocks import BlockPlayer, BlockRules, check_states
 from keisei.collect.collector import Compression, Weights, as_published
+from keisei.collect.past import PastSelves
 from keisei.rollout import Rollout
 
 
@@ -28,7 +29,8 @@ class SerialCollector:
         self.version = 0
         self.order = order
         self._compression = compression
-        self._player = BlockPlayer(rules)
+        self._past = PastSelves(rules.build_policy, rules.past)
+        self._player = BlockPlayer(rules, self._past)
         self.policy = self._player.policy  # its network holds the published weights
         self._states = np.stack([self._player.first_state(block) for block in range(blocks)])
         layout = rules.layout(self._player.environment)
@@ -36,7 +38,9 @@ class SerialCollector:
 
     def publish(self, weights: Weights, version: int) -> None:
         """From now on act with these weights."""
-        self.policy.network.load_state_dict(as_published(weights, self._compression))
+        published = as_published(weights, self._compression)
+        self.policy.network.load_state_dict(published)
+        self._past.offer(published, version)
         self.version = version
 
     def collect(self, iteration: int) -> Rollout:
@@ -49,18 +53,19 @@ class SerialCollector:
         return rollout.as_played()
 
     def state(self) -> Weights:
-        """The states of all blocks, as they will go on."""
-        return {"states": torch.from_numpy(self._states.copy())}
+        """The states of all blocks, as they will go on, and the past selves."""
+        return {"states": torch.from_numpy(self._states.copy()), **self._past.state()}
 
     def load_state(self, saved: Weights) -> None:
         """Go on from saved states; environments that have none go on as they are."""
         states = saved["states"].numpy()
         check_states(self._states, states)
         self._states = states.copy()
+        self._past.load_state(saved)
 
     def statistics(self) -> Mapping[str, float]:
-        """Nothing: the training loop sees all there is."""
-        return {}
+        """How many past selves there are."""
+        return {"opponents/past_selves": len(self._past)}
 
     def close(self) -> None:
         """Give everything back; may be called twice."""

@@ -153,7 +153,12 @@ def _require_descriptors() -> None:
 
 
 def _descriptors(setup: Setup) -> tuple[int, ...]:
-    return (*setup.slab_descriptors, setup.weights_descriptor, setup.heartbeat_descriptor)
+    return (
+        *setup.slab_descriptors,
+        setup.weights_descriptor,
+        setup.past_descriptor,
+        setup.heartbeat_descriptor,
+    )
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from keisei.collect.blocks import BlockRules, check_states
-from keisei.collect.collector import Compression, Weights
+from keisei.collect.collector import Compression, Weights, as_published
 from keisei.errors import NoWorkersError, WorkerError
 from keisei.parallel.code import package_files
 from keisei.parallel.communication import resident_bytes
@@ -121,6 +121,7 @@ class ParallelManager:
     def publish(self, weights: Weights, version: int) -> None:
         """From now on act with these weights."""
         self._progress.slot = self._work.sync.publish(weights, version)
+        self._work.past.offer(as_published(weights, self.settings.compression), version)
 
     def collect(self, iteration: int) -> Rollout:
         """Play every block on; the rollout is valid for as many calls as there are buffers.
@@ -192,25 +193,29 @@ class ParallelManager:
             weights_descriptor=self._work.sync.memory.descriptor,
             weights_bytes=self._work.sync.memory.size,
             slot_bytes=self._work.sync.layout.bytes,
+            past_descriptor=self._work.past.sync.memory.descriptor,
+            past_bytes=self._work.past.sync.memory.size,
             compression=self.settings.compression,
             heartbeat_descriptor=self._heartbeats.descriptor,
             heartbeat_bytes=self._heartbeats.size,
         )
 
     def state(self) -> Weights:
-        """The states of all blocks, as they will go on."""
-        return {"states": torch.from_numpy(self._work.states.copy())}
+        """The states of all blocks, as they will go on, and the past selves."""
+        return {"states": torch.from_numpy(self._work.states.copy()), **self._work.past.selves.state()}
 
     def load_state(self, saved: Weights) -> None:
         """Go on from saved states."""
         check_states(self._work.states, saved["states"].numpy())
         self._work.states[:] = saved["states"].numpy()
+        self._work.past.load_state(saved)
 
     def statistics(self) -> dict[str, float]:
         """Numbers about workers, restarts and weights, to record."""
         work, progress, crew = self._work, self._progress, self._crew
         sync = work.sync.statistics
         numbers: dict[str, float] = {
+            "opponents/past_selves": len(work.past.selves),
             "parallel/restarts": progress.restarts + (crew.restarts if crew else 0),
             "parallel/degraded": float(progress.degraded),
             "parallel/queue_depth": self.settings.blocks - work.missing if work.missing else 0,
@@ -229,6 +234,7 @@ class ParallelManager:
         self.stop_workers()
         self._work.player.close()
         self._work.sync.close()
+        self._work.past.close()
         self._work.slabs.close()
         self._heartbeats.close()
 

@@ -14,6 +14,10 @@ Inference = Literal["worker", "learner"]
 """Who acts: each worker for its own block, or the manager's process for all blocks."""
 
 
+PastPlace = tuple[int, int]
+"""The slot and the version of a past self."""
+
+
 @dataclass(frozen=True)
 class Setup:
     """The first thing a worker is told. Descriptors are of shared memory that it inherited."""
@@ -28,6 +32,8 @@ class Setup:
     weights_descriptor: int  # of what only those read who act
     weights_bytes: int
     slot_bytes: int
+    past_descriptor: int  # of the past selves
+    past_bytes: int
     compression: Compression
     heartbeat_descriptor: int
     heartbeat_bytes: int
@@ -58,6 +64,7 @@ class Play:
     version: int
     slot: int  # of the weights
     buffer: int  # of the slabs
+    past: tuple[PastPlace, ...] = ()  # the past selves, the oldest first
     epoch: int = 0  # environments that cannot save their states begin anew with each
     start: bytes = b""  # the block's state, where slabs are not shared
     number: int = 0  # among the orders of its worker

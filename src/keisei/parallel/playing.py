@@ -10,6 +10,7 @@ import numpy as np
 
 from keisei.collect.blocks import BlockPlayer, BlockRules
 from keisei.collect.collector import Compression, as_published
+from keisei.collect.past import PastSelves
 from keisei.environment import UInt8
 from keisei.errors import WorkerError
 from keisei.parallel.communication import WorkerCommunicator
@@ -17,6 +18,7 @@ from keisei.parallel.crew import Crew, Said
 from keisei.parallel.dispatch import Dispatch
 from keisei.parallel.messages import Order, Play, Stale
 from keisei.parallel.model_sync import ModelSynchronizer
+from keisei.parallel.past import SharedPast
 from keisei.parallel.shared_memory import Slab, SlabLayout
 from keisei.parallel.slabs import Slabs
 from keisei.parallel.work import Task
@@ -39,11 +41,14 @@ class Playing:
         compression: Compression,
         say: Callable[[str], None],
     ) -> None:
-        self.player = BlockPlayer(rules)
+        selves = PastSelves(rules.build_policy, rules.past)
+        self.player = BlockPlayer(rules, selves)
         environment = self.player.environment
         layout = SlabLayout(rules.layout(environment), environment.copies, environment.state_bytes)
         self.slabs = Slabs(layout, blocks=blocks, buffers=buffers, shared=shared)
-        self.sync = ModelSynchronizer(as_published(self.player.policy.network.state_dict(), compression), buffers + 1)
+        weights = as_published(self.player.policy.network.state_dict(), compression)
+        self.sync = ModelSynchronizer(weights, buffers + 1)
+        self.past = SharedPast(selves, weights, 2 * rules.past.depth)
         self.states: UInt8 = np.stack([self.player.first_state(block) for block in range(blocks)])
         self.missing = 0
         self._rollouts = self.slabs.rollouts()
@@ -60,15 +65,19 @@ class Playing:
 
     def by_workers(self, crew: Crew, task: Task, is_paused: Callable[[], bool]) -> None:
         """Let workers play all blocks, as far as there are workers."""
-        order = Play(-1, task.iteration, task.version, task.slot, task.buffer, task.epoch)
+        order = Play(-1, task.iteration, task.version, task.slot, task.buffer, past=self.past.places, epoch=task.epoch)
         slabs = self.slabs.of_buffer[task.buffer]
         dispatch = BlockDispatch(
-            crew, slabs, order, shared=self._shared, publish_again=self.sync.publish_again, say=self._say
+            crew, slabs, order, shared=self._shared, publish_again=self._publish_again, say=self._say
         )
         self._left = dispatch.missing
         while self._left and not crew.spent:
             dispatch.step(give=not is_paused())
             self.missing = len(self._left)
+
+    def _publish_again(self, order: Play) -> Play:
+        self.past.write_again()
+        return replace(order, slot=self.sync.publish_again(), past=self.past.places)
 
     def here(self, task: Task) -> None:
         """Play the blocks that are missing."""
@@ -101,7 +110,7 @@ class BlockDispatch(Dispatch):
         order: Play,
         *,
         shared: bool,
-        publish_again: Callable[[], int],
+        publish_again: Callable[[Play], Play],
         say: Callable[[str], None],
     ) -> None:
         """`order` is that of any block."""
@@ -144,5 +153,5 @@ class BlockDispatch(Dispatch):
         if self._refusals > _MOST_REFUSALS:
             raise WorkerError(f"weights were refused {self._refusals} times in one iteration; {text}")
         self._say(f"{text}; the weights are published again")
-        self._order = replace(self._order, slot=self._publish_again())
+        self._order = self._publish_again(self._order)
         self._give_again(event.worker, event.order)

@@ -11,10 +11,12 @@ import numpy as np
 from keisei.collect.block_set import observation_parts, set_rules, step_part
 from keisei.collect.blocks import BlockPlayer, BlockRules
 from keisei.collect.collector import Compression, as_published
+from keisei.collect.past import PastSelves
 from keisei.environment import Array, Environment, Observation, Step, UInt8, longest_game
 from keisei.errors import StateError
 from keisei.parallel.crew import Crew
 from keisei.parallel.model_sync import ModelSynchronizer
+from keisei.parallel.past import SharedPast
 from keisei.parallel.shared_memory import Slab
 from keisei.parallel.slabs import Slabs
 from keisei.parallel.turns import GamesLost, NobodyLeft, Turns, turn_layout
@@ -37,7 +39,9 @@ class Stepping:
     ) -> None:
         of_set = set_rules(rules, blocks)
         self._rules = replace(of_set, build_frozen=cache(of_set.build_frozen))
-        self.player = BlockPlayer(self._rules)
+        selves = PastSelves(rules.build_policy, rules.past)
+        self.past = SharedPast(selves, {}, 0)
+        self.player = BlockPlayer(self._rules, selves)
         first = rules.build_environment(0)
         self.slabs = Slabs(turn_layout(first), blocks=blocks, buffers=1, shared=shared)
         first.close()
@@ -65,7 +69,8 @@ class Stepping:
                 self._rules,
                 build_environment=lambda _: SteppedSet(self.player.environment, turns, slabs),
                 build_policy=lambda: self.player.policy,
-            )
+            ),
+            self.past.selves,
         )
         while self.missing:
             try:

@@ -10,6 +10,7 @@ from keisei.collect.blocks import BlockPlayer
 from keisei.environment import UInt8
 from keisei.parallel.crew import Crew
 from keisei.parallel.model_sync import ModelSynchronizer
+from keisei.parallel.past import SharedPast
 from keisei.parallel.slabs import Slabs
 from keisei.rollout import Rollout
 
@@ -34,6 +35,8 @@ class Work(Protocol):
     """What is shared with workers."""
     sync: ModelSynchronizer
     """Keeps what is published."""
+    past: SharedPast
+    """The past selves."""
     states: UInt8
     """Where the next rollout begins, `[N, B, bytes]`."""
     missing: int

@@ -14,6 +14,7 @@ from keisei.parallel.code import loaded_files
 from keisei.parallel.line import WorkerLine
 from keisei.parallel.messages import Answer, Done, Failed, Inference, Order, Play, Ready, Refused, Setup, Stale
 from keisei.parallel.model_sync import WeightsReader
+from keisei.parallel.past import PastReader
 from keisei.parallel.shared_memory import READ_ONLY, SharedMemory, SlabLayout
 from keisei.parallel.slabs import WorkerMemory
 from keisei.parallel.stepper import SteppingWorker
@@ -34,7 +35,8 @@ class SelfPlayWorker:
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._player = BlockPlayer(setup.rules)
+        self._past = PastReader(setup, setup.rules.build_policy) if setup.rules.past.depth else None
+        self._player = BlockPlayer(setup.rules, () if self._past is None else self._past)
         environment = self._player.environment
         layout = SlabLayout(setup.rules.layout(environment), environment.copies, environment.state_bytes)
         self._memory = WorkerMemory(setup, layout)
@@ -52,6 +54,9 @@ class SelfPlayWorker:
         began = time.perf_counter()
         try:
             self._weights.apply(order.slot, order.version)
+            if self._past is not None:
+                self._past.places = order.past
+                self._player.choose_frozen(order.block, order.iteration)  # reads the weights of whom it names
         except WorkerError as error:
             return Stale(order.number, str(error))
         if order.epoch != self._epoch:
