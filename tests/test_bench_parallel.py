@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from keisei.bench import supervision
+from keisei.bench import parallel, supervision
 from keisei.bench.collection import by_workers, compare, configuration, seconds_per_beat
 from keisei.bench.harness import Settings, take_turns
 from keisei.bench.learning_ahead import AT_ONCE, ENDLESS, IN_TURNS, Compared, Kind, Run
@@ -88,3 +88,17 @@ def test_numbers_of_workers_must_be_numbers(workers: str) -> None:
     ran = CliRunner().invoke(app, ["bench", "parallel", "--workers", workers])
     assert isinstance(ran.exception, ConfigError)
     assert "--workers" in str(ran.exception)
+
+
+@pytest.mark.parametrize("parts", ["", "collecting,", "all", "collecting faults"])
+def test_parts_must_be_known(parts: str) -> None:
+    ran = CliRunner().invoke(app, ["bench", "parallel", "--parts", parts])
+    assert isinstance(ran.exception, ConfigError)
+    assert "--parts" in str(ran.exception)
+
+
+def test_a_part_is_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "SAMPLES", 1)
+    report = parallel.run(SHORT, kills=1, parts=["faults"])
+    assert report.results[0].name == "death_seen_p99"
+    assert len(report.results) == 5

@@ -43,16 +43,20 @@ def parallel(
         str, typer.Option(help="Numbers of workers to collect with; each is compared with the last.")
     ] = "1,2,4",
     kills: Annotated[int, typer.Option(min=1, help="So many workers are killed to see how soon it is seen.")] = 200,
+    parts: Annotated[str, typer.Option(help="What to measure, with commas between.")] = "collecting,training,faults",
     json: Json = False,
     rounds: Rounds = 5,
     seconds: Seconds = 5.0,
     core: Core = None,
 ) -> None:
     """Collect by workers, train while collecting, and kill workers: against one process."""
-    from keisei.bench.parallel import run
+    from keisei.bench.parallel import PARTS, run
 
     numbers = [_number_of_workers(word) for word in workers.split(",")]
-    _show("parallel", partial(run, workers=numbers, kills=kills), json, (rounds, seconds, core))
+    chosen = parts.split(",")
+    if not set(chosen) <= PARTS.keys():
+        raise ConfigError(f"--parts must be of {', '.join(PARTS)}, with commas between, not '{parts}'")
+    _show("parallel", partial(run, workers=numbers, kills=kills, parts=chosen), json, (rounds, seconds, core))
 
 
 def _number_of_workers(word: str) -> int:
