@@ -6,7 +6,6 @@ later one, when everything has started and the pipeline is full.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,11 @@ from keisei.bench.harness import Measurement, Result, Sample, Settings, result, 
 from keisei.bench.learning import CONFIG
 from keisei.bench.machine import held_to
 from keisei.bench.peer import ROOT
-from keisei.bench.processes import hold_each, processor_seconds, worker_processes
+from keisei.bench.processes import hold_each
+from keisei.bench.stopwatch import Stopwatch
 from keisei.config import Config, load_run
 from keisei.history import Record
-from keisei.metrics import Sink, open_metrics
+from keisei.metrics import open_metrics
 from keisei.stopping import StopRequest
 
 UNIT = "steps/s"
@@ -44,9 +44,6 @@ EVEN = (
 )
 """Connect four, where collecting takes about as long as learning."""
 
-FEWEST = 5
-"""So many iterations are measured at the least."""
-
 
 @dataclass(frozen=True)
 class Kind:
@@ -55,35 +52,6 @@ class Kind:
     config: Config
     core: int
     worker_core: int
-
-
-class Stopwatch(Sink):
-    """Notes the time of each record, from the first one after everything has started; ends the run in good time."""
-
-    name = "stopwatch"
-
-    def __init__(self, workers: int, worker_core: int, seconds: float, stop: StopRequest) -> None:
-        self.noted: list[tuple[float, Record]] = []
-        self._workers = workers
-        self._worker_core = worker_core
-        self._seconds = seconds
-        self._stop = stop
-        self._seen = 0
-        self._used = -1.0
-
-    def record(self, record: Record) -> None:
-        self._seen += 1
-        if self.noted or (self._seen > 1 and self._all_started()):
-            self.noted.append((time.perf_counter(), record))
-        if len(self.noted) > FEWEST and self.noted[-1][0] - self.noted[0][0] >= self._seconds:
-            self._stop.ask("the stopwatch")
-
-    def _all_started(self) -> bool:
-        """Whether worker and spare are there, and the spare has stopped working; holds them to their core meanwhile."""
-        processes = worker_processes()[-2:] if self._workers else []
-        hold_each(processes, [self._worker_core])
-        before, self._used = self._used, min(map(processor_seconds, processes), default=0.0)
-        return len(processes) == 2 * self._workers and before == self._used
 
 
 class Run:
@@ -106,7 +74,8 @@ class Run:
 
     def _noted(self, seconds: float) -> Sequence[tuple[float, Record]]:
         kind, stop = self._kind, StopRequest()
-        watch = Stopwatch(int(kind.config.parallel.enabled), kind.worker_core, seconds, stop)
+        workers = int(kind.config.parallel.enabled)
+        watch = Stopwatch(workers, seconds, stop, lambda processes: hold_each(processes, [kind.worker_core]))
         with TemporaryDirectory() as folder, held_to([kind.core]), open_metrics(Path(folder), watch) as metrics:
             training = build.training(kind.config, Path(folder), metrics, stop)
             training.prepare()

@@ -38,12 +38,12 @@ def evaluator(config: Config, of: Game, learnt: Actor, run: Path, stop: StopRequ
     )
 
 
-def training(config: Config, run: Path, metrics: Metrics, stop: StopRequest) -> Training:
-    """A whole run, ready to begin or to be brought to where it stood."""
+def training(config: Config, run: Path, metrics: Metrics, stop: StopRequest, of: Game | None = None) -> Training:
+    """A whole run, ready to begin or to be brought to where it stood; `of` is its game, unless it is built here."""
     from keisei.checkpoint import CheckpointKeeper
     from keisei.train import Parts, Plan, Training
 
-    of = game(config)
+    of = of or game(config)
     learns = learner(config, of)
     training: Training | None = None
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import keisei
-from keisei.cli import bench, doctor, evaluate, replay, runs, shogi, soak, train, watch, worlds
+from keisei.cli import bench, doctor, evaluate, profile, replay, runs, shogi, soak, train, watch, worlds
 from keisei.errors import KeiseiError
 
 app = typer.Typer(
@@ -51,6 +51,7 @@ app.command(rich_help_panel="Gridworlds")(watch.watch)
 app.command(rich_help_panel="Shogi")(shogi.board)
 app.command(rich_help_panel="Shogi")(shogi.perft)
 app.add_typer(bench.app, name="bench", rich_help_panel="This machine")
+app.command(rich_help_panel="This machine")(profile.profile)
 app.command(rich_help_panel="This machine")(soak.soak)
 app.command(rich_help_panel="This machine")(doctor.doctor)
 
