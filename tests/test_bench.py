@@ -205,6 +205,29 @@ def test_learning_ahead_is_scored_beside_learning_in_turns() -> None:
     assert async_learning.interval([91.0, 95.0]) == "93.00 ± 25.41"  # 12.706 · √8 / √2
 
 
+def test_ways_are_scored_from_every_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def score(steps: int, games: int, *overrides: str) -> float:
+        asked.append(overrides)
+        return float(len(asked))
+
+    monkeypatch.setattr(async_learning, "score", score)
+    found = async_learning.scores_of({"a": "x=1", "b": "x=1 y=2"}, (1, 2), quiet(1))
+    assert found == {"a": [1.0, 3.0], "b": [2.0, 4.0]}
+    assert asked[1] == ("run.seed=1", "x=1", "y=2")
+
+
+def test_weights_are_published_at_the_interval_of_the_run() -> None:
+    training = connect_four.Training(connect_four.config("parallel.model_sync_interval=2"))
+    versions = []
+    for _ in range(4):
+        training.learn_steps(1)
+        versions.append(training.version)
+    training.close()
+    assert versions == [0, 2, 2, 4]
+
+
 def test_a_peer_and_the_programs_that_it_started_end_together(tmp_path: Path) -> None:
     (tmp_path / "runner.py").write_text((PROGRAMS / "runner.py").read_text())
     (tmp_path / "peer_parent.py").write_text(PARENT)

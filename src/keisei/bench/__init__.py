@@ -21,6 +21,7 @@ BENCHMARKS: Mapping[str, str] = {
     "connect-four": "Train on connect four by PPO, against CleanRL's manner and MaskablePPO.",
     "connect-four-workers": "Train on the peers' connect four in worker processes, against five of them.",
     "async-learning": "Learn connect four from five seeds, while collecting and not.",
+    "staleness": "Learn connect four with weights that are published seldom, or lag behind.",
 }
 """The benchmarks, by name, and what each does. A module is loaded only when it is run."""
 

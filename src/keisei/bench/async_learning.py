@@ -24,19 +24,30 @@ WAYS = {"synchronous": "parallel.async_learning=false", "asynchronous": "paralle
 def run(settings: Settings) -> Report:
     """Train from each seed both ways, and let each meet random moves."""
     machine = describe(os.sched_getaffinity(0))
-    scores: dict[str, list[float]] = {way: [] for way in WAYS}
-    for seed in SEEDS:
-        for way, key in WAYS.items():
+    scores = scores_of(WAYS, SEEDS, settings)
+    notes = (*notes_on(scores), f"asynchronous better by {interval(differences(scores))}")
+    return Report("async-learning", machine, results_of(scores), notes)
+
+
+def scores_of(ways: Mapping[str, str], seeds: Sequence[int], settings: Settings) -> dict[str, list[float]]:
+    """The scores of runs that differ in some keys, from each of the seeds."""
+    scores: dict[str, list[float]] = {way: [] for way in ways}
+    for seed in seeds:
+        for way, key in ways.items():
             settings.say(f"learning: seed {seed}, {way}")
-            scores[way].append(score(STEPS, GAMES, f"run.seed={seed}", key))
-    notes = [
-        f"{way}: {interval(found)} (seeds: {', '.join(f'{one:g}' for one in found)})" for way, found in scores.items()
-    ]
-    notes += [
-        f"asynchronous better by {interval(differences(scores))}",
+            scores[way].append(score(STEPS, GAMES, f"run.seed={seed}", *key.split()))
+    return scores
+
+
+def notes_on(scores: Mapping[str, Sequence[float]]) -> list[str]:
+    """Means with their intervals, and what they are made of."""
+    return [
+        *(
+            f"{way}: {interval(found)} (seeds: {', '.join(f'{one:g}' for one in found)})"
+            for way, found in scores.items()
+        ),
         f"{STEPS} steps, {GAMES} games of sampled play",
     ]
-    return Report("async-learning", machine, results_of(scores), tuple(notes))
 
 
 def score(steps: int, games: int, *overrides: str) -> float:

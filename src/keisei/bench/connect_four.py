@@ -80,10 +80,12 @@ class Training:
         game = build.game(section)
         self.name = name
         self._clock = clock
+        self._sync_interval = section.parallel.model_sync_interval
         self._learner = build.learner(section, game)
         self._collector = build.collector(section, game, lambda kind, text: None)
         self._collector.publish(self._learner.network.state_dict(), 0)
         self._iteration = 0
+        self.version = 0  # of the published weights
 
     @property
     def policy(self) -> Actor:
@@ -115,7 +117,9 @@ class Training:
         rollout = self._collector.collect(self._iteration)
         self._learner.learn(rollout, self._iteration, progress)
         self._iteration += 1
-        self._collector.publish(self._learner.network.state_dict(), self._iteration)
+        if self._iteration % self._sync_interval == 0:
+            self.version = self._iteration
+            self._collector.publish(self._learner.network.state_dict(), self.version)
         return rollout.steps
 
     def close(self) -> None:
