@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from keisei.bench.processes import processor_seconds, worker_processes
+from keisei.bench.processes import worker_processes
 from keisei.history import Record
 from keisei.metrics import Sink
 from keisei.stopping import StopRequest
@@ -24,24 +24,20 @@ class Stopwatch(Sink):
     ) -> None:
         """`hold` gets workers and spare while they start."""
         self.noted: list[tuple[float, Record]] = []
-        self._workers = workers
+        self._expected = workers + 1 if workers else 0
         self._seconds = seconds
         self._stop = stop
         self._hold = hold
         self._seen = 0
-        self._used = -1.0
 
     def record(self, record: Record) -> None:
         self._seen += 1
-        if self.noted or (self._seen > 1 and self._all_started()):
+        if self.noted or (self._seen > 1 and self._all_started(record)):
             self.noted.append((time.perf_counter(), record))
         if len(self.noted) > FEWEST and self.noted[-1][0] - self.noted[0][0] >= self._seconds:
             self._stop.ask("the stopwatch")
 
-    def _all_started(self) -> bool:
-        """Whether the workers and a spare are there, and the spare has stopped working."""
-        expected = self._workers + 1 if self._workers else 0
-        processes = worker_processes()[-expected:] if expected else []
-        self._hold(processes)
-        before, self._used = self._used, min(map(processor_seconds, processes), default=0.0)
-        return len(processes) == expected and before == self._used
+    def _all_started(self, record: Record) -> bool:
+        """Whether workers and spare are there, and the spare stands by."""
+        self._hold(worker_processes()[-self._expected :] if self._expected else [])
+        return not self._expected or record.numbers.get("parallel/spares", 0) > 0

@@ -162,6 +162,7 @@ class Crew:
                 f"worker/{place}/busy": record.busy_seconds / max(1e-9, now - self.started),
                 f"worker/{place}/restarts": record.restarts,
             }
+        numbers["parallel/spares"] = sum(one.ready and one.place < 0 for one in tuple(self._everybody))
         for worker in self.workers:
             numbers[f"worker/{worker.place}/silent_seconds"] = worker.silent_for(now)
             numbers[f"memory/worker_{worker.place}"] = worker.resident_bytes()
