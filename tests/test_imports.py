@@ -17,7 +17,7 @@ SOURCES = ROOT / "src" / "keisei"
 # Each may import what stands before it; the files of one package may import each other. Not all of them exist yet.
 # The adapters stand behind the opponents, who play in the environments that they hand out.
 _ORDER = """
-errors sections config_learner config config_agents config_reference environment testing shogi gridworld networks
+errors heap sections config_learner config config_agents config_reference environment testing shogi gridworld networks
 policy acting opponents adapters rollout threads checkpoint replay learning collect parallel history words crew_rows
 metrics screen view film stopping run_folder progress failed_batch arena train build plot usi web bench cli __main__
 """

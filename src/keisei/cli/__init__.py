@@ -13,6 +13,7 @@ import typer
 import keisei
 from keisei.cli import bench, doctor, evaluate, profile, replay, runs, shogi, soak, train, watch, worlds
 from keisei.errors import KeiseiError
+from keisei.heap import keep_freed_memory
 
 app = typer.Typer(
     name="keisei",
@@ -58,6 +59,7 @@ app.command(rich_help_panel="This machine")(doctor.doctor)
 
 def main() -> None:
     """Run the command line; an error of Keisei's own is one line and a status of its own."""
+    keep_freed_memory()
     try:
         app()
     except KeiseiError as error:

@@ -8,6 +8,8 @@ import signal
 import socket
 import sys
 
+from keisei.heap import keep_freed_memory
+
 _PR_SET_PDEATHSIG = 1
 
 COMMAND = "import sys; sys.path[:] = sys.argv[3:]; from keisei.parallel.entry import main; main()"
@@ -18,6 +20,7 @@ def main() -> None:
     """Serve the manager at the other end of the line whose descriptor is the first argument."""
     descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
     _die_with_parent(parent)
+    keep_freed_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the learner decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # whoever started this process blocked it until here
