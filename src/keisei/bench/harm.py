@@ -44,6 +44,8 @@ class Harmed:
     kind: str
     seen: bool
     mended: bool
+    began: float = 0.0  # these two are moments
+    ended: float = 0.0
 
 
 # --- inside a worker -------------------------------------------------------------------------------------------------
@@ -136,13 +138,16 @@ HARM = (KILLED, ALL_KILLED, STOPPED, STOPPED_A_WHILE, FLIPPED, *INSIDE)
 class Driver:
     """Does harm, one fault after the other, all drawn from a seed."""
 
-    def __init__(self, seed: int, kinds: Sequence[str], every: float, orders: Path, witness: Witness) -> None:
+    def __init__(
+        self, seed: int, kinds: Sequence[str], *, every: float, workers: int, orders: Path, witness: Witness
+    ) -> None:
         self.harmed: list[Harmed] = []
         self.ended = False
         self._chance = random.Random(seed)
         self._kinds = kinds
         self._next: list[str] = []
         self._every = every
+        self._workers = workers
         self._orders = orders
         self._witness = witness
 
@@ -170,11 +175,15 @@ class Driver:
         if not self._next:  # each kind comes once before any comes again
             self._next = self._chance.sample(self._kinds, len(self._kinds))
         kind = self._next.pop()
-        heard = len(self._witness.heard)
+        heard, began = len(self._witness.heard), time.monotonic()
         seen = self._do(kind, lambda pattern: self._heard(pattern, heard))
         iteration = self._witness.iteration
-        mended = self.wait(lambda: self._witness.iteration > iteration + 1)
-        self.harmed.append(Harmed(kind, seen, mended))
+        mended = self.wait(lambda: self._goes_on_after(iteration))
+        self.harmed.append(Harmed(kind, seen, mended, began, time.monotonic()))
+
+    def _goes_on_after(self, iteration: int) -> bool:
+        """Whether the run goes on, and with all of its workers."""
+        return self._witness.iteration > iteration + 1 and len(worker_processes()) >= self._workers
 
     def _heard(self, pattern: str, since: int) -> bool:
         return any(re.search(pattern, text) for text in self._witness.heard[since:])

@@ -30,7 +30,8 @@ def soak(
 
     The seed decides what happens, and is printed. The status is 0 only if every fault was seen and mended, the
     weights are the same bit for bit, no step was lost or counted twice and nothing was left behind; from five minutes
-    on also only if the run was at least 90 % as fast, and its memory did not grow.
+    on also only if the run was at least 90 % as fast (as the other one, or as itself between faults), and its memory
+    did not grow.
     """
     from rich.console import Console
 
@@ -78,6 +79,7 @@ def _findings(outcome: Outcome) -> Table:
     table.add_row("iterations, steps, games", f"{outcome.iterations:,}, {outcome.steps:,}, {outcome.games:,}")
     table.add_row("restarts", f"{outcome.restarts:,}")
     table.add_row("speed, of that without faults", f"{100 * outcome.throughput_share:.1f} %")
+    table.add_row("speed, of its own between faults", f"{100 * outcome.share_between:.1f} %")
     table.add_row("growth of memory", f"{outcome.slope:+.1f} MiB per hour")
     left = f"{outcome.descriptors_left} descriptors, {outcome.processes_left} processes"
     table.add_row("left behind", f"{left}, {outcome.shared_memory_left} pieces of named shared memory")
