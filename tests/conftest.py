@@ -8,6 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from quick_workers import quick_workers, short_pauses
+
+__all__ = ["one_torch_thread", "quick_workers", "short_pauses"]
+
 
 def pytest_configure() -> None:
     """Signals mean what they mean at a terminal, also where a shell has started the tests with some of them ignored."""

@@ -64,6 +64,7 @@ def _become_worker(manager: int, inherited: Sequence[int]) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
+        sys.stderr.flush()
         os._exit(status)
 
 
@@ -76,3 +77,11 @@ def start_quickly(patch: pytest.MonkeyPatch) -> None:
 def quick_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers of a test are forked."""
     start_quickly(monkeypatch)
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost workers of a test are replaced soon, however many are lost."""
+    from keisei.parallel import crew
+
+    monkeypatch.setattr(crew, "_LONGEST_PAUSE", 0.05)

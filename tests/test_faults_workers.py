@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -17,17 +18,24 @@ import pytest
 
 from keisei.collect import blocks
 from keisei.errors import WorkerError
-from keisei.parallel import crew as crews
+from keisei.parallel import line, model_sync, worker
 from keisei.parallel.communication import WorkerCommunicator
+from keisei.parallel.crew import Crew, Event
+from keisei.parallel.dispatch import Dispatch
+from keisei.parallel.messages import Done, Failed, Order, Stale
 from keisei.parallel.model_sync import ModelSynchronizer
 from keisei.parallel.shared_memory import Slab
+from keisei.parallel.worker import SelfPlayWorker
 from workers import (
+    Enough,
     GameName,
     Log,
     Trouble,
     Troubled,
     WithTrouble,
+    after,
     collected,
+    give_up,
     managed,
     network,
     process_ids,
@@ -35,6 +43,7 @@ from workers import (
     serially,
 )
 
+pytestmark = pytest.mark.usefixtures("quick_workers", "short_pauses")
 NAME: GameName = "tic-tac-toe"
 
 
@@ -88,13 +97,15 @@ def lists_what_is_not(troubled: Troubled) -> None:
     troubled.seen_now[0].legal.actions[0] = 9
 
 
-def garbles_its_line(troubled: Troubled) -> None:
+def write_to_line(garbage: bytes) -> None:
     for descriptor in map(int, os.listdir("/proc/self/fd")):
-        try:
+        with contextlib.suppress(OSError):
             if os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:"):
-                os.write(descriptor, b"\xff" * 100)
-        except OSError:
-            pass
+                os.write(descriptor, garbage)
+
+
+def garbles_its_line(troubled: Troubled) -> None:
+    write_to_line(b"\xff" * 100)
 
 
 def loses_its_checksum(troubled: Troubled) -> None:
@@ -109,6 +120,23 @@ def loses_its_checksum(troubled: Troubled) -> None:
     Slab.seal = seal  # type: ignore[method-assign, assignment]
 
 
+def claims_a_length(troubled: Troubled) -> None:
+    """This worker's header says that its slab is longer than all memory."""
+    original = Slab.seal
+
+    def seal(slab: Slab, incarnation: int, iteration: int, version: int) -> None:
+        original(slab, incarnation, iteration, version)
+        slab.header[3] = 1 << 60
+        Slab.seal = original  # type: ignore[method-assign]
+
+    Slab.seal = seal  # type: ignore[method-assign, assignment]
+
+
+def announces_a_message(troubled: Troubled) -> None:
+    """This worker says that a message comes that is longer than all memory."""
+    write_to_line(struct.pack("<4sQQ", b"keis", 1 << 60, 0) + b"\xff" * 100)
+
+
 # --- once: it is mended ----------------------------------------------------------------------------------------------
 
 
@@ -121,13 +149,15 @@ def loses_its_checksum(troubled: Troubled) -> None:
         (aborts, r"worker \d, block \d, ply 5, exit by SIGABRT"),
         (segfaults, r"exit by SIGSEGV"),
         (is_killed, r"worker \d, block \d, ply 5, exit by SIGKILL \(process \d+\); .* restart 1 of 50"),
-        (stops, r"ply 5, no sign of life for 0\.[5-9]\d s, stopped by a signal"),
-        (holds_the_interpreter, r"ply 5, no sign of life for 0\.[5-9]\d s, exit by SIGKILL"),
+        (stops, r"ply 5, no sign of life for \d+\.\d\d s, stopped by a signal"),
+        (holds_the_interpreter, r"ply 5, no sign of life for \d+\.\d\d s, exit by SIGKILL"),
         (pays_no_number, r"ContractError: expected a finite number as reward, found nan in step 4, lane 1"),
         (has_odd_signs, r"expected -1, 0 or 1 as discount, found 0.5 in step 4, lane 2"),
         (lists_what_is_not, r"expected less than 9 as legal.actions, found 9"),
         (garbles_its_line, r"handed out expected a message of at most"),
         (loses_its_checksum, r"handed out a wrong checksum"),
+        (claims_a_length, r"handed out a length of 1152921504606846976 bytes in a slab of \d+"),
+        (announces_a_message, r"handed out expected a message of at most \d+ bytes, found 6b656973"),
     ],
 )
 def test_trouble_is_named_and_the_block_is_played_again(tmp_path: Path, trouble: Trouble, said: str) -> None:
@@ -135,6 +165,47 @@ def test_trouble_is_named_and_the_block_is_played_again(tmp_path: Path, trouble:
     with managed(rules(build=WithTrouble(trouble, flag=tmp_path / "once")), log=log, worker_timeout=0.5) as manager:
         assert collected(manager, NAME, 3) == serially(NAME, 3)
     assert re.search(said, log.text, re.DOTALL), log.text
+
+
+def test_exception_as_a_game_begins_is_named_and_the_block_is_played_again(tmp_path: Path) -> None:
+    log = Log()
+    build = WithTrouble(raises, at=0, flag=tmp_path / "once", saved=False)
+    with managed(rules(build=build), log=log) as manager:
+        assert collected(manager, NAME, 3) == serially(NAME, 3)
+    assert re.search(r"worker \d, block \d, ply 0: .*the board caught fire.*is played again", log.text, re.DOTALL)
+
+
+def processes_of_an_exception(folder: Path) -> tuple[list[int], list[int], str]:
+    """The workers before and after an exception of their environment, and what was said."""
+    log = Log()
+    with managed(rules(build=WithTrouble(raises, flag=folder / "once")), log=log) as manager:
+        manager.start_workers(network(NAME, 0))
+        before = process_ids(manager)
+        assert collected(manager, NAME, 2) == serially(NAME, 2)
+        return before, process_ids(manager), log.text
+
+
+def test_worker_whose_environment_raises_keeps_its_process(tmp_path: Path) -> None:
+    before, now, said = processes_of_an_exception(tmp_path)
+    assert now == before
+    assert "in raises" in said
+
+
+def test_without_the_catch_the_process_is_lost_and_nobody_knows_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Unprotected(SelfPlayWorker):
+        def carry_out(self, order: Order) -> Done | Stale | Failed:
+            answer = super().carry_out(order)
+            if isinstance(answer, Failed):
+                raise RuntimeError(answer.traceback)
+            return answer
+
+    monkeypatch.setitem(worker._WORKERS, "worker", Unprotected)
+    before, now, said = processes_of_an_exception(tmp_path)
+    assert len(set(before) - set(now)) == 1
+    assert "exit with status 1" in said
+    assert "caught fire" not in said
 
 
 # --- again and again: it stops ---------------------------------------------------------------------------------------
@@ -155,6 +226,18 @@ def test_exception_tells_how_to_see_it_again() -> None:
         collected(manager, NAME, 1)
 
 
+def test_without_counting_failures_a_block_that_always_fails_never_stops_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Dispatch, "_count_failure", lambda self, block, text: None)
+    log = Log()
+    with managed(rules(build=WithTrouble(raises, at=-2)), workers=1, log=log) as manager:
+        manager.start_workers(network(NAME, 0))
+        give_up(manager, lambda: len(log) > 5)
+        with pytest.raises(Enough):
+            manager.collect(0)
+
+
 # --- without what protects -------------------------------------------------------------------------------------------
 
 
@@ -166,28 +249,48 @@ def test_without_checksum_a_stray_write_is_learnt_from(tmp_path: Path, monkeypat
 
 def test_without_heartbeat_a_hang_is_never_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WorkerCommunicator, "silent_for", lambda worker, now: 0.0)
-    log = Log()
-    with managed(
-        rules(build=WithTrouble(stops, flag=tmp_path / "once")), workers=1, log=log, worker_timeout=0.2
-    ) as manager:
+    log, build = Log(), WithTrouble(stops, flag=tmp_path / "once")
+    with managed(rules(build=build), workers=1, log=log, worker_timeout=0.2) as manager:
         manager.start_workers(network(NAME, 0))
-        crew = manager._crew
-        assert crew is not None
-        until = time.monotonic() + 1.0
-
-        class Enough(Exception): ...
-
-        original = crew.listen
-
-        def listen(seconds: float = 0.05) -> list[crews.Event]:
-            if time.monotonic() > until:
-                raise Enough
-            return original(seconds)
-
-        monkeypatch.setattr(crew, "listen", listen)
+        give_up(manager, after(1.0))
         with pytest.raises(Enough):
             manager.collect(0)
     assert "no sign of life" not in log.text
+
+
+def test_where_status_zero_counts_as_the_end_of_work_nobody_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Crew._ended
+
+    def ended(self: Crew, worker: WorkerCommunicator) -> list[Event]:
+        if os.waitid(os.P_PIDFD, worker.descriptor, os.WEXITED | os.WNOWAIT).si_status:  # type: ignore[union-attr]
+            return original(self, worker)
+        worker.ended()
+        self._everybody.remove(worker)
+        return []
+
+    monkeypatch.setattr(Crew, "_ended", ended)
+    log, build = Log(), WithTrouble(exits_at_once, flag=tmp_path / "once")
+    with managed(rules(build=build), log=log) as manager:
+        manager.start_workers(network(NAME, 0))
+        give_up(manager, after(1.0))
+        with pytest.raises(Enough):
+            manager.collect(0)
+    assert "exit with status 0" not in log.text
+
+
+def test_without_bounds_the_rest_of_an_endless_message_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line, "_length", lambda frame, most: line._FRAME.unpack_from(frame)[1])
+    log, build = Log(), WithTrouble(announces_a_message, flag=tmp_path / "once")
+    with managed(rules(build=build), workers=1, log=log) as manager:
+        manager.start_workers(network(NAME, 0))
+        give_up(manager, after(1.0))
+        with pytest.raises(Enough):
+            manager.collect(0)
+    assert not log
 
 
 def test_without_check_garbage_reaches_the_learner(tmp_path: Path) -> None:
@@ -205,24 +308,6 @@ def pays_no_number_unchecked(troubled: Troubled) -> None:
 # --- signals, weights and means --------------------------------------------------------------------------------------
 
 
-def test_stop_shorter_than_the_limit_costs_no_worker() -> None:
-    with managed(worker_timeout=5.0) as manager:
-        collected(manager, NAME, 1)
-        for process in process_ids(manager):
-            os.kill(process, signal.SIGSTOP)
-        ids = process_ids(manager)
-
-        def wake() -> None:
-            for one in ids:
-                os.kill(one, signal.SIGCONT)
-
-        timer = threading.Timer(0.5, wake)
-        timer.start()
-        assert collected(manager, NAME, 2, first=1) == serially(NAME, 3)[1:]
-        timer.join()
-        assert manager.statistics()["parallel/restarts"] == 0
-
-
 def test_idle_worker_that_died_is_replaced_when_it_is_needed() -> None:
     log = Log()
     with managed(log=log) as manager:
@@ -236,25 +321,38 @@ def test_idle_worker_that_died_is_replaced_when_it_is_needed() -> None:
 
 
 def garbled(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    """The next weights are hit by a stray write so many times."""
-    original, left = ModelSynchronizer.publish_again, [times]
+    """Weights are hit by a stray write so many times, where workers read them."""
+    left = [times]
 
-    def publish_again(sync: ModelSynchronizer) -> int:
-        slot = original(sync)
+    def hit(sync: ModelSynchronizer, slot: int) -> int:
         if left[0] > 0:
             left[0] -= 1
-            sync.memory.bytes[slot * sync.layout.bytes + 100] ^= 1
+            sync.memory.bytes[slot * sync.layout.bytes + 100] ^= 64
         return slot
 
-    monkeypatch.setattr(ModelSynchronizer, "publish_again", publish_again)
+    publish, again = ModelSynchronizer.publish, ModelSynchronizer.publish_again
+    monkeypatch.setattr(ModelSynchronizer, "publish", lambda sync, *weights: hit(sync, publish(sync, *weights)))
+    monkeypatch.setattr(ModelSynchronizer, "publish_again", lambda sync: hit(sync, again(sync)))
 
 
 def test_garbled_weights_are_refused_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    garbled(monkeypatch, 1)
+    garbled(monkeypatch, 2)
     log = Log()
     with managed(log=log) as manager:
         assert collected(manager, NAME, 2) == serially(NAME, 2)
     assert "weights of version 0 in slot 0 have a wrong checksum; the weights are published again" in log.text
+
+
+def test_without_their_checksum_garbled_weights_are_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Believed(int):
+        def __ne__(self, other: object) -> bool:
+            return False
+
+    original = model_sync._copied
+    monkeypatch.setattr(model_sync, "_copied", lambda source, target: Believed(original(source, target)))
+    garbled(monkeypatch, 1)
+    with managed() as manager:
+        assert collected(manager, NAME, 1) != serially(NAME, 1)
 
 
 def test_weights_that_stay_garbled_stop_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from keisei.collect.loop import action_noise, play
 from keisei.environment import Array, Environment, Observation, Step, UInt8
 from keisei.networks import MLP, Network
 from keisei.networks.network import DensePolicy, FlatValueHead
-from keisei.parallel.crew import Crew
+from keisei.parallel.crew import Crew, Event
 from keisei.parallel.manager import ParallelManager, ParallelSettings
 from keisei.policy import Actor, Policy, encode_numbers
 from keisei.rollout import ARRAYS, Rollout, RolloutLayout
@@ -171,6 +171,45 @@ def process_ids(manager: ParallelManager) -> list[int]:
     return [worker.process.pid for worker in crew(manager).workers]
 
 
+def everybody(manager: ParallelManager) -> list[int]:
+    """The processes of all workers, and of the spare."""
+    return [worker.process.pid for worker in crew(manager)._everybody]
+
+
+def wait_for_spare(manager: ParallelManager) -> int:
+    """Wait until a spare is ready; gives its process."""
+    until = time.monotonic() + 30
+    while True:
+        crew(manager).listen()
+        found = [one.process.pid for one in crew(manager)._everybody if one.place < 0 and one.ready]
+        if found:
+            return found[0]
+        assert time.monotonic() < until, "no spare comes"
+
+
+class Enough(Exception):
+    """It was waited for long enough."""
+
+
+def give_up(manager: ParallelManager, over: Callable[[], bool]) -> None:
+    """Whoever waits for workers gets `Enough` as soon as something is so."""
+    crew_of = crew(manager)
+    listen = crew_of.listen
+
+    def listening(seconds: float = 0.05) -> list[Event]:
+        if over():
+            raise Enough
+        return listen(seconds)
+
+    crew_of.listen = listening  # type: ignore[method-assign]
+
+
+def after(seconds: float) -> Callable[[], bool]:
+    """Whether so long has gone by."""
+    until = time.monotonic() + seconds
+    return lambda: time.monotonic() > until
+
+
 Trouble = Callable[["Troubled"], None]
 
 
@@ -185,10 +224,16 @@ class Troubled:
         self.seen_now: Sequence[Observation] = ()
 
     def reset(self, observation: Sequence[Observation]) -> None:
+        self._begin()
         self.inside.reset(observation)
 
     def observe(self, observation: Sequence[Observation]) -> None:
+        self._begin()
         self.inside.observe(observation)
+
+    def _begin(self) -> None:
+        if self.at == 0:
+            self.trouble(self)
 
     def step(self, actions: Sequence[Array], step: Step, observation: Sequence[Observation]) -> None:
         self.inside.step(actions, step, observation)
@@ -209,7 +254,8 @@ class Troubled:
 
 @dataclass(frozen=True)
 class WithTrouble:
-    """Builds environments that get into trouble at a step of their lives; at and after it, where it is negative.
+    """Builds environments that get into trouble at a step of their lives; at and after it, where it is negative; at 0
+    when they begin.
 
     Only workers do, and with a `flag` only the first of them.
     """
