@@ -30,7 +30,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 CORE := $(shell find csrc -not -path 'csrc/tests*') CMakeLists.txt
 STANDARD := $(shell find csrc/tests)
 
-.PHONY: FORCE help setup test test-long check format bench bench-peers docs train wheelhouse native-tests clean
+.PHONY: FORCE help setup test test-long faults check format bench bench-peers docs train wheelhouse native-tests clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ test: setup native-tests ## run the tests
 
 test-long: setup native-tests ## run the tests that take minutes
 	python -m pytest -m "slow or long"
+
+faults: setup ## run the tests that do harm: those that need root or strace are left out where that is missing
+	python -m pytest -m faults
 
 check: setup ## formatting, lint, types, the native stub and the import order
 	ruff format --check .

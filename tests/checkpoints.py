@@ -114,16 +114,17 @@ def rotate_dying(run: Path, number: int) -> None:
         keeper.finish(2, checkpoint)
 
 
+@contextmanager
+def in_place(target: Path) -> Iterator[Path]:
+    """A new folder without what protects: files are written where they belong."""
+    target.mkdir(exist_ok=True)
+    for file in target.iterdir():
+        file.unlink()
+    yield target
+
+
 def write_in_place_dying(run: Path, number: int) -> None:
-    """As `replace_dying`, without what protects: files are written where they belong."""
-
-    @contextmanager
-    def in_place(target: Path) -> Iterator[Path]:
-        target.mkdir(exist_ok=True)
-        for file in target.iterdir():
-            file.unlink()
-        yield target
-
+    """As `replace_dying`, with files that are written where they belong."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "new_folder", in_place)
         replace_dying(run, number)

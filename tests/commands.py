@@ -3,6 +3,7 @@ forks a process for each command. A line to it is a JSON list; it answers each w
 
     ["start", ARGUMENTS, FOLDER, OUTPUT, ERRORS]   the process number; its workers are fresh, as always
     ["quickly", the same]                          its workers are forked, and none waits long to be replaced
+    ["without …", the same]                        and without a protection of `removed.py`
     ["wait", PROCESS, SECONDS]                     the exit status, negative for a signal; -1000 where it still runs
 """
 
@@ -17,9 +18,10 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
+from removed import REMOVALS
 from tiny_runs import TIC_TAC_TOE, Sections, write_config
 
 RUNNING = -1000
@@ -173,6 +175,14 @@ def _start(arguments: list[str], folder: str, output: str, errors: str) -> int:
         os._exit(1)  # a signal came before it was a command, or after
 
 
+def _start_without(name: str, arguments: list[str], folder: str, output: str, errors: str) -> int:
+    import pytest
+
+    with pytest.MonkeyPatch.context() as patch:
+        REMOVALS[name](patch)
+        return _start_quickly(arguments, folder, output, errors)
+
+
 def _start_quickly(arguments: list[str], folder: str, output: str, errors: str) -> int:
     from keisei.parallel import crew, spawner
     from quick_workers import fork
@@ -231,6 +241,7 @@ def _wait(process: int, seconds: float) -> int:
 def _serve() -> None:
     _load()
     tasks: dict[str, Callable[..., int]] = {"start": _start, "quickly": _start_quickly, "wait": _wait}
+    tasks |= {name: partial(_start_without, name) for name in REMOVALS}
     for line in sys.stdin:
         task, *arguments = json.loads(line)
         print(tasks[task](*arguments), flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-NOBODY = 65534
+_PR_SET_DUMPABLE = 4
 SECONDS = 60.0
 
 Tell = Callable[[object], None]
@@ -100,11 +101,13 @@ def _run(work: Callable[[Tell], None], writer: int, folder: Path) -> None:
 
 
 def become_nobody() -> None:
-    """Give up root's rights, where there are any: root is not held to what a system allows."""
+    """Give up root's rights, where there are any, for a user of one's own: root is not held to what a system allows."""
     if os.geteuid() == 0:
+        number = 1_000_000 + os.getpid()
         os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+        os.setgid(number)
+        os.setuid(number)
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else /proc/self stays root's
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from tiny_runs import STEPS, TESTS, TIC_TAC_TOE, Sections, records, write_config
 
 ITERATIONS = 40
 WORKERS = "parallel.enabled=true", "parallel.num_workers=4"
+AHEAD = "parallel.async_learning=true"
 BASE: Sections = {
     **TIC_TAC_TOE,
     "run": {"seed": 3, "total_steps": ITERATIONS * 2 * STEPS, "checkpoint_interval": 5},
@@ -39,14 +40,16 @@ class HarmedRun:
         self.folder, self.run = folder, folder / "run"
         write_config(folder, *overrides, base=base)
 
-    def begin(self, *words: str, how: str = "quickly") -> Command:
+    def begin(
+        self, *words: str, how: str = "quickly", output: Path | None = None, errors: Path | None = None
+    ) -> Command:
         """Start it, or go on with it."""
         words = words or ("train", "config.yaml", "--run-dir", "run", "--json")
-        return start(self.folder, *words, how=how)
+        return start(self.folder, *words, how=how, output=output, errors=errors)
 
-    def resume(self, *overrides: str) -> Command:
+    def resume(self, *overrides: str, how: str = "quickly") -> Command:
         """Go on with it."""
-        return self.begin("resume", "run", *overrides, "--json")
+        return self.begin("resume", "run", *overrides, "--json", how=how)
 
     def through(self, how: str = "quickly") -> dict[str, object]:
         """Let it run to its end; gives what it says there."""

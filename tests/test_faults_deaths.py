@@ -19,12 +19,13 @@ from pathlib import Path
 import pytest
 
 from keisei.environment import Environment
-from keisei.parallel.communication import WorkerCommunicator, starved_seconds
+from keisei.parallel.communication import WorkerCommunicator
 from keisei.parallel.crew import Crew, Event
 from keisei.parallel.dispatch import Dispatch
 from keisei.parallel.manager import ParallelManager
 from keisei.parallel.messages import Order
 from keisei.parallel.playing import BlockDispatch
+from keisei.parallel.starvation import starved_seconds
 from trouble import is_killed, lingers
 from workers import (
     Enough,

@@ -14,11 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from harm import BASE, ITERATIONS, WORKERS, HarmedRun, harm_workers, nobody_left, wait_for_iteration, wait_for_workers
+from harm import (
+    AHEAD,
+    BASE,
+    ITERATIONS,
+    WORKERS,
+    HarmedRun,
+    harm_workers,
+    nobody_left,
+    wait_for_iteration,
+    wait_for_workers,
+)
 from keisei.checkpoint import latest, numbers
 from tiny_runs import TESTS, events, records, sha256, summary
-
-AHEAD = "parallel.async_learning=true"
 
 
 def ends_with(folder: Path, *overrides: str, how: str = "quickly") -> str:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import random
 import re
-import select
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +17,7 @@ from commands import Command, keisei, start, wait_until
 from keisei.checkpoint import numbers
 from keisei.history import LINES
 from keisei.stopping import Stopped, StopRequest, listening
+from terminal import Terminal
 from tiny_runs import STEPS, TESTS, TIC_TAC_TOE, Sections, events, records, sha256, summary, write_config
 
 TRAIN = "train", "config.yaml", "--run-dir", "run"
@@ -197,31 +195,6 @@ def test_run_asked_twice_leaves_at_once_and_loses_its_last_step_only(tmp_path: P
 
 
 # --- terminals -------------------------------------------------------------------------------------------------------
-
-
-class Terminal:
-    """A terminal: takes what is written to it, until it is closed."""
-
-    def __init__(self) -> None:
-        self._master, self._slave = pty.openpty()
-        self.path = Path(os.ttyname(self._slave))
-        self.shown = b""
-        self._open = True
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        while select.select([self._master], [], [], 0.02)[0] or self._open:
-            if select.select([self._master], [], [], 0)[0]:
-                self.shown += os.read(self._master, 4096)
-
-    def close(self) -> None:
-        """Close it, when all is read that was written before; may be called twice."""
-        if self._open:
-            self._open = False
-            self._reader.join()
-            os.close(self._slave)
-            os.close(self._master)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from keisei.parallel.line import Line
 from keisei.parallel.messages import Order, Setup
 from keisei.parallel.shared_memory import UInt64
 from keisei.parallel.spawner import Spawner
+from keisei.parallel.starvation import Starvation, state_of
 
 _MESSAGE_BYTES = 1 << 24
 """The longest message beside slabs; tracebacks can be long."""
@@ -40,7 +41,6 @@ class WorkerCommunicator:
         self.alive_at = time.monotonic()
         self._heartbeat = heartbeats[setup.number]
         self._beaten = int(self._heartbeat[0])
-        self._starved = 0.0
         _require_descriptors()
         with contextlib.ExitStack() as undo:
             ours, theirs = socket.socketpair()
@@ -48,6 +48,7 @@ class WorkerCommunicator:
             with theirs:
                 self.process = spawner.start(theirs.fileno(), _descriptors(setup))
             undo.callback(_kill, self.process)
+            self._starvation = Starvation(self.process.pid)
             self.descriptor = os.pidfd_open(self.process.pid)
             undo.pop_all()
         self.line = Line(ours, _MESSAGE_BYTES + setup.blocks * setup.slab_bytes)
@@ -80,7 +81,7 @@ class WorkerCommunicator:
     def is_alive(self) -> None:
         """From now on its silence is counted."""
         self.alive_at = time.monotonic()
-        self._starved = starved_seconds(self.process.pid)
+        self._starvation.begin(self.alive_at)
 
     def silent_for(self, now: float) -> float:
         """Seconds since its last sign of life, without those in which no processor was free for it; 0 while idle."""
@@ -90,7 +91,7 @@ class WorkerCommunicator:
             self.is_alive()
         if self.order is None and self.ready:
             return 0.0
-        return max(0.0, now - self.alive_at - (starved_seconds(self.process.pid) - self._starved))
+        return max(0.0, now - self.alive_at - self._starvation.seconds(now))
 
     def resident_bytes(self) -> float:
         """The memory that it holds."""
@@ -98,9 +99,7 @@ class WorkerCommunicator:
 
     def is_stopped(self) -> bool:
         """Whether a signal has stopped the process."""
-        with contextlib.suppress(OSError), open(f"/proc/{self.process.pid}/stat", encoding="utf-8") as file:
-            return file.read().rpartition(")")[2].split()[0] in "tT"
-        return False
+        return state_of(self.process.pid) in {"t", "T"}
 
     def end(self) -> int:
         """End the process for certain; gives its exit status, which is that of an earlier end if there was one."""
@@ -133,15 +132,8 @@ def is_of_its_own(status: int) -> bool:
 
 def resident_bytes(process: int) -> float:
     """The memory that a process holds; 0 where it is gone."""
-    with contextlib.suppress(OSError), open(f"/proc/{process}/statm", encoding="ascii") as file:
+    with contextlib.suppress(OSError), open(f"/proc/{process}/statm", encoding="utf-8") as file:
         return float(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
-    return 0.0
-
-
-def starved_seconds(process: int) -> float:
-    """How long a process has waited for a processor in its life; 0 where the system does not say."""
-    with contextlib.suppress(OSError), open(f"/proc/{process}/schedstat", encoding="ascii") as file:
-        return int(file.read().split()[1]) / 1e9
     return 0.0
 
 
