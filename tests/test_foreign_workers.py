@@ -12,6 +12,7 @@ from functools import partial
 import pytest
 import torch
 
+from foreign_games import Walk
 from keisei.adapters import GymnasiumEnvironment, gymnasium_builder, pettingzoo_builder, pettingzoo_games
 from keisei.collect.blocks import BlockRules
 from keisei.collect.collector import BuildEnvironment, Collector
@@ -108,3 +109,33 @@ def test_what_is_wrong_comes_home_in_words() -> None:
     with managed(rules(build), 1) as manager, pytest.raises(WorkerError, match=message) as caught:
         blocks_of(manager, build, range(1))
     assert "worker 0, block 0, ply 1" in str(caught.value)
+
+
+@pytest.mark.usefixtures("quick_workers")
+@pytest.mark.parametrize(
+    ("mask", "broken", "message"),
+    [
+        ("", "shape", r"observation: expected float32 \[7\], found float32 \[6\]"),
+        ("", "dtype", r"observation: expected float32 \[7\], found float64 \[7\]"),
+        ("", "numbers", "observation: not finite, in copy 0"),
+        ("", "reward", "reward: expected a finite number, found nan"),
+        ("method", "mask shape", r"action_mask: expected numbers \[2\], found int8 \[3\]"),
+        ("method", "mask empty", "action_mask: no action is legal, in copy 0"),
+    ],
+)
+def test_what_is_wrong_with_an_environment_of_others_comes_home_from_workers(
+    mask: str, broken: str, message: str
+) -> None:
+    build = partial(broken_walks, mask, broken)
+    with managed(rules(build), 1) as manager, pytest.raises(WorkerError, match=message) as caught:
+        blocks_of(manager, build, range(2))
+    assert "worker 0" in str(caught.value)
+
+
+def broken_walks(mask: str, broken: str, first_lane: int) -> Environment:
+    """Walks that break what is expected of them, in workers only."""
+    broken = broken if os.getpid() != HOME else ""
+    return GymnasiumEnvironment(lambda: Walk(mask, broken), copies=COPIES, seed=SEED, first_lane=first_lane)
+
+
+HOME = os.getpid()

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import random
+import signal
+import time
+from contextlib import suppress
 from typing import Literal
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from keisei.collect.collector import as_published
+from keisei.environment import UInt8
 from keisei.errors import WorkerError
 from keisei.networks import ConvolutionalTower
-from keisei.parallel.model_sync import ModelSynchronizer, WeightsReader
+from keisei.parallel import model_sync
+from keisei.parallel.model_sync import ModelSynchronizer, WeightsReader, slot_of
 
 
 def network(seed: int) -> nn.Module:
@@ -103,3 +111,59 @@ def test_compressed_weights_arrive_as_they_were_rounded(compression: Literal["fp
     assert same(there, {name: one.to(weights[name].dtype) for name, one in rounded.items()})
     assert all(one.dtype == weights[name].dtype for name, one in there.state_dict().items())
     sync.close()
+
+
+# --- a learner that is killed while it publishes ---------------------------------------------------------------------
+
+
+def wrong_versions(kills: int) -> tuple[int, int]:
+    """Kill publishers at random instants; how many versions a reader then applied, and how many of them were mixed."""
+    there, chance = nn.Linear(300, 300), random.Random(4)
+    sync = ModelSynchronizer(there.state_dict(), 2)
+    applied = mixed = 0
+    for _ in range(kills):
+        publisher = os.fork()
+        if publisher == 0:
+            _publish_on_and_on(sync)
+        time.sleep(chance.uniform(0.002, 0.006))
+        os.kill(publisher, signal.SIGKILL)
+        os.waitpid(publisher, 0)
+        reader = WeightsReader(there, sync.memory)
+        for slot in range(2):
+            memory = slot_of(sync.memory, sync.layout, slot)
+            version = int(memory[:8].view(np.uint64)[0])
+            with suppress(WorkerError):
+                reader.apply(slot, version)
+                applied += 1
+                mixed += not all(bool((one == version).all()) for one in there.state_dict().values())
+    sync.close()
+    return applied, mixed
+
+
+def _publish_on_and_on(sync: ModelSynchronizer) -> None:
+    try:
+        for version in range(1, 1 << 20):
+            sync.publish({name: torch.full_like(one, version) for name, one in sync.published().items()}, version)
+    finally:
+        os._exit(0)
+
+
+def test_publisher_killed_at_any_instant_leaves_whole_versions_or_none() -> None:
+    applied, mixed = wrong_versions(60)
+    assert applied > 0
+    assert mixed == 0
+
+
+def test_without_checksum_and_seal_a_mixture_of_versions_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Believed(int):
+        def __ne__(self, other: object) -> bool:
+            return False
+
+    def next_slot(sync: ModelSynchronizer) -> tuple[int, tuple[UInt8, ...]]:
+        slot, sync._next = sync._next, 1 - sync._next
+        return slot, (slot_of(sync.memory, sync.layout, slot),)
+
+    copied = model_sync._copied
+    monkeypatch.setattr(model_sync, "_copied", lambda source, target: Believed(copied(source, target)))
+    monkeypatch.setattr(ModelSynchronizer, "_next_slot", next_slot)
+    assert any(wrong_versions(30)[1] for _ in range(20))
