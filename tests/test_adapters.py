@@ -41,6 +41,7 @@ def test_every_name_of_the_package_is_there() -> None:
         ("gymnasium_games", "gymnasium"),
         ("pettingzoo_lanes", "gymnasium"),
         ("aec", "pettingzoo"),
+        ("parallel", "pettingzoo"),
         ("pettingzoo_worlds", "pettingzoo"),
     ],
 )

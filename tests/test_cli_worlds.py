@@ -93,7 +93,9 @@ def test_unknown_world_and_number_are_one_line(tmp_path: Path) -> None:
     assert "there is no world 'tga': expected treasure_hunt" in refusal(tmp_path, "worlds", "tga")
     assert "expected a run, one of the worlds treasure_hunt" in refusal(tmp_path, "watch", "tga")
     assert "unknown key 'agnts' of tag (known are height" in refusal(tmp_path, "watch", "tag", "agnts=3")
-    assert "'free' on the command line must be a number, not 'x'" in refusal(tmp_path, "watch", "tag", "free=x", "--debug")
+    assert "'free' on the command line must be a number, not 'x'" in refusal(
+        tmp_path, "watch", "tag", "free=x", "--debug"
+    )
 
 
 def test_watched_episode_becomes_a_gif_and_an_mp4(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ SOURCES = ROOT / "src" / "keisei"
 _ORDER = """
 errors heap sections config_learner config config_agents config_reference environment testing shogi gridworld networks
 policy acting opponents adapters rollout threads checkpoint replay learning collect parallel history words crew_rows
-metrics screen view film stopping run_folder progress failed_batch arena train build plot usi web bench cli __main__
+metrics screen view film tables stopping run_folder progress failed_batch arena train build plot usi web bench cli
+__main__
 """
 ORDER = _ORDER.split()
 DOMAINS = ("shogi", "gridworld")

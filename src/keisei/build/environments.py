@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from keisei.errors import ConfigError
 from keisei.sections import check
 
 if TYPE_CHECKING:
-    from keisei.adapters import GymnasiumVectorEnvironment, PettingZooAECEnvironment
+    from keisei.adapters import GymnasiumVectorEnvironment, PettingZooAECEnvironment, PettingZooParallelEnvironment
     from keisei.opponents import Opponent
 
 
@@ -84,8 +84,10 @@ def _replies(name: str, opponent: str | Opponent) -> Callable[[int], Opponent]:
 
 def pettingzoo(
     name: str, *, render_mode: str | None = None, seed: int = 0, **options: object
-) -> PettingZooAECEnvironment:
-    """One game of the environment called `name` as a PettingZoo AEC environment."""
+) -> PettingZooAECEnvironment | PettingZooParallelEnvironment:
+    """One game of the environment called `name` as PettingZoo has it: AEC for Shogi, Parallel for gridworlds."""
+    if name in WORLDS:
+        return _parallel(name, render_mode, seed, options)
     from keisei.adapters import PettingZooAECEnvironment
     from keisei.shogi import Board, views
 
@@ -94,6 +96,32 @@ def pettingzoo(
         name=f"{name}_v0",
         other_view=views.other_view,
         draw=lambda view, moves: str(Board(views.sfen(view, moves + 1))),
+        render_mode=render_mode,
+        seed=seed,
+    )
+
+
+def _parallel(
+    name: str, render_mode: str | None, seed: int, options: Mapping[str, object]
+) -> PettingZooParallelEnvironment:
+    from keisei.adapters import PettingZooParallelEnvironment
+    from keisei.gridworld import GridworldEnvironment, load_world
+    from keisei.gridworld.onlooker import Onlooker
+    from keisei.gridworld.world import all_allowed
+
+    if options.get("turns", "simultaneous") != "simultaneous":
+        raise ConfigError("'turns' must be simultaneous for PettingZoo's Parallel interface: there all decide at once")
+
+    def look_at(built: Environment) -> Onlooker:
+        assert isinstance(built, GridworldEnvironment)
+        return Onlooker(built)
+
+    file = load_world(str(options.get("world") or name))
+    return PettingZooParallelEnvironment(
+        lambda seed: environment(name, copies=1, seed=seed, **options),
+        name=f"{file.name}_v0",
+        look_at=look_at,
+        masked=file.world.allowed is not all_allowed,
         render_mode=render_mode,
         seed=seed,
     )

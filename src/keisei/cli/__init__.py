@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import keisei
-from keisei.cli import bench, doctor, evaluate, profile, replay, runs, shogi, soak, train, watch, worlds
+from keisei.cli import bench, doctor, evaluate, export, profile, replay, runs, shogi, soak, train, watch, worlds
 from keisei.errors import KeiseiError
 from keisei.heap import keep_freed_memory
 
@@ -49,6 +49,7 @@ app.command(rich_help_panel="Training")(runs.plot)
 app.command(rich_help_panel="Training")(replay.replay)
 app.command(rich_help_panel="Gridworlds")(worlds.worlds)
 app.command(rich_help_panel="Gridworlds")(watch.watch)
+app.command(rich_help_panel="Gridworlds")(export.export)
 app.command(rich_help_panel="Shogi")(shogi.board)
 app.command(rich_help_panel="Shogi")(shogi.perft)
 app.add_typer(bench.app, name="bench", rich_help_panel="This machine")

@@ -22,33 +22,35 @@ if TYPE_CHECKING:
     from keisei.gridworld.world import WorldFile
 
 
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN|WORLD", help="A run or checkpoint; or a world, lived in at random.", show_default=False
+    ),
+]
+Numbers = Annotated[list[str] | None, typer.Argument(help="Numbers of a WORLD, such as agents=4.", show_default=False)]
+Play = Annotated[str, typer.Option(help="How the agents of a run act: greedy, or sample as they do in training.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Another chance.", show_default="the run's, or 0")]
+Debug = Annotated[bool, typer.Option("--debug", help="Run the world as plain Python, where a breakpoint works.")]
+
+
 def watch(
-    target: Annotated[
-        str, typer.Argument(metavar="RUN|WORLD", help="A run or checkpoint; or a world, lived in at random.")
-    ],
-    numbers: Annotated[
-        list[str] | None, typer.Argument(help="Numbers of a WORLD, such as agents=4.", show_default=False)
-    ] = None,
+    target: Target,
+    numbers: Numbers = None,
     world: Annotated[int, typer.Option(min=0, help="Which of the run's worlds: each has its own chance.")] = 0,
     episodes: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 1,
     gif: Annotated[Path | None, typer.Option(help="Write a GIF.", show_default=False)] = None,
     mp4: Annotated[Path | None, typer.Option(help="Write an MP4.", show_default=False)] = None,
     speed: Annotated[float, typer.Option(min=0.1, max=50, help="Turns per second.")] = 6.0,
     cell: Annotated[int | None, typer.Option(min=4, max=200, help="Pixels of a cell.", show_default="fitting")] = None,
-    play: Annotated[
-        str, typer.Option(help="How agents of a run act: greedy, or sample as they do in training.")
-    ] = "greedy",
-    seed: Annotated[int | None, typer.Option(min=0, help="Another chance.", show_default="the run's")] = None,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Run a world as plain Python, where a breakpoint works.")
-    ] = False,
+    play: Play = "greedy",
+    seed: Seed = None,
+    debug: Debug = False,
 ) -> None:
     """Watch an episode."""
     from keisei.gridworld.playing import scenes
     from keisei.gridworld.render import Painter
 
-    if play not in ("sample", "greedy"):
-        raise ConfigError(f"--play must be sample or greedy, not '{play}'")
     stage = staged(target, numbers or [], world=world, copies=1, play=play, seed=seed, debug=debug)
     try:
         played = scenes(stage, episodes)
@@ -68,6 +70,8 @@ def staged(
     """The worlds that a command names, from number `world` on, and who acts in them."""
     from keisei import build
 
+    if play not in ("sample", "greedy"):
+        raise ConfigError(f"--play must be sample or greedy, not '{play}'")
     return build.random_stage(target, numbers, first_world=world, copies=copies, seed=seed or 0, debug=debug)
 
 
