@@ -11,13 +11,23 @@ namespace keisei::shogi {
 namespace {
 
 inline constexpr std::size_t kCacheLine = 64;
-inline constexpr int kChunksPerThread = 16;
-inline constexpr int kLeastLanesPerChunk = 8;
+inline constexpr int kLeastLanesPerChunk = 4;
 
 std::uint8_t* allocate(std::size_t bytes) {
     void* p = std::aligned_alloc(kCacheLine, bytes);
     if (!p) throw std::bad_alloc();
     return static_cast<std::uint8_t*>(std::memset(p, 0, bytes));
+}
+
+// Where each chunk of lanes ends. They grow ever smaller, each half of a thread's fair share of what is left: few are
+// handed out, and at the end no thread waits long for another.
+std::vector<int> chunk_ends(int copies, int threads) {
+    std::vector<int> ends;
+    for (int end = 0; end < copies; ends.push_back(end)) {
+        const int left = copies - end, share = threads > 1 ? left / (2 * threads) : left;
+        end += std::min(left, std::max(share, kLeastLanesPerChunk));
+    }
+    return ends;
 }
 
 void write_mask(std::span<const Action> legal, std::uint8_t* out) {
@@ -40,6 +50,7 @@ Batch::Batch(const BatchOptions& options, Terms terms)
       fingerprint_(fingerprint(terms_)),
       stride_(Lane::bytes(terms_)),
       memory_(allocate(stride_ * std::size_t(options.copies))),
+      chunk_ends_(chunk_ends(options.copies, options.threads)),
       pool_(options.threads) {
     each_lane([&](int i) { lane(i).reset(options_.seed, options_.first_lane + std::uint64_t(i), terms_); });
 }
@@ -68,11 +79,9 @@ std::size_t Batch::legal_bytes() const {
 
 template <class Visit>
 void Batch::each_lane(const Visit& visit) {
-    const int wanted = pool_.threads() > 1 ? kChunksPerThread * pool_.threads() : 1;
-    const int size = std::max(kLeastLanesPerChunk, (copies() + wanted - 1) / wanted);
-    pool_.run((copies() + size - 1) / size, [&](int chunk) {
-        const int end = std::min(copies(), (chunk + 1) * size);
-        for (int i = chunk * size; i < end; ++i) visit(i);
+    pool_.run(int(chunk_ends_.size()), [&](int chunk) {
+        const int* const end = chunk_ends_.data() + chunk;
+        for (int i = chunk > 0 ? end[-1] : 0; i < *end; ++i) visit(i);
     });
 }
 

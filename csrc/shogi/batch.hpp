@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "lane.hpp"
 #include "thread_pool.hpp"
@@ -81,6 +82,7 @@ class Batch {
     std::uint32_t fingerprint_;
     std::size_t stride_;
     std::unique_ptr<std::uint8_t[], FreeAligned> memory_;
+    std::vector<int> chunk_ends_;
     ThreadPool pool_;
 };
 
