@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 Side = Literal["black", "white"]
@@ -236,8 +237,9 @@ def is_legal(position: Position, move: Move) -> bool:
     return not (drops_pawn_with_check and not legal_moves(result))
 
 
-def legal_moves(position: Position) -> list[Move]:
-    return [move for move in candidate_moves(position) if is_legal(position, move)]
+@lru_cache(maxsize=1000)  # a test asks several times about one position
+def legal_moves(position: Position) -> tuple[Move, ...]:
+    return tuple(move for move in candidate_moves(position) if is_legal(position, move))
 
 
 def legal_usi(position: Position) -> list[str]:
