@@ -34,7 +34,7 @@ STANDARD := $(shell find csrc/tests)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@sed -n '/^#   [A-Z]/ { s/^#//; p }' $(firstword $(MAKEFILE_LIST))
+	@sed -n '/^#   [A-Z]/ { s/^# //; p }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(VENV)/native.stamp ## create .venv, install everything, build the native code
 
