@@ -131,9 +131,9 @@ def test_shogi_is_drawn_from_what_the_side_to_move_sees() -> None:
 def test_wrong_actions_are_refused_and_change_nothing() -> None:
     environment = tictactoe("ansi")
     play(environment, [0])
-    for wrong in (0, 9, -1, None):
+    for wrong in (0, 9, -1, None, 1.0, "1", [1]):
         with pytest.raises(ActionError):
-            environment.step(wrong)
+            environment.step(wrong)  # type: ignore[arg-type]  # that is the point
     assert environment.render() == "x........"
     environment.step(1)
     assert environment.render() == "xo......."

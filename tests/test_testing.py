@@ -282,3 +282,8 @@ def test_defect_of_an_outcome_is_found(defect: str, message: str) -> None:
     environment.defect = defect
     with pytest.raises(ContractError, match=message):
         check_environment(environment, steps=40)
+
+
+def test_what_is_no_environment_is_told_what_it_lacks() -> None:
+    with pytest.raises(ContractError, match=r"^environment: int has no copies, lanes, seats, .*, close$"):
+        check_environment(7)  # type: ignore[arg-type]  # that is the point

@@ -49,6 +49,8 @@ def check_environment(environment: Environment, *, steps: int = 200, seed: int =
 
     Raises `ContractError` with one line that names the field, what is wrong with it, and where.
     """
+    missing = [name for name in vars(Environment) if not name.startswith("_") and not hasattr(environment, name)]
+    _require(not missing, "environment", f"{type(environment).__name__} has no {', '.join(missing)}")
     _check_description(environment)
     arrays, others = _Arrays(environment, 0xA5), _Arrays(environment, 0x5A)
     arrays.spoil()

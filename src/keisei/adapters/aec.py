@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from operator import index
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -94,7 +95,7 @@ class PettingZooAECEnvironment(AECEnv):  # type: ignore[misc]
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
-        if action is None or not 0 <= action < self._group.actions:
+        if not isinstance(action, SupportsIndex) or not 0 <= index(action) < self._group.actions:
             raise ActionError(f"action {action} of {agent} is not in 0..{self._group.actions - 1}")
         mover, step = self._mover, self._step
         self._environment.step([np.array([action], np.int64)], step, [self._seen])
