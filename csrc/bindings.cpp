@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <chrono>
 #include <initializer_list>
 #include <optional>
 
@@ -61,6 +62,22 @@ LegalForm legal_form(std::string_view name) {
     if (name == "mask") return LegalForm::kMask;
     if (name == "bits") return LegalForm::kBits;
     throw nb::value_error("legal: expected 'list', 'mask' or 'bits'");
+}
+
+constexpr const char* kValues = "observation.values";
+constexpr const char* kLegal = "observation.legal.actions";
+constexpr const char* kOffsets = "observation.legal.offsets";
+constexpr const char* kSeat = "observation.seat";
+
+// Says which of the arrays cannot be taken at all, whatever its shape; the names are those of the given ones, in order.
+void refuse(const nb::args& given, std::initializer_list<const char*> names) {
+    for (std::size_t i = 0; i < std::min(given.size(), names.size()); ++i) {
+        AnyArray array;
+        if (!nb::try_cast(given[i], array, false))
+            throw nb::value_error(
+                (std::string(names.begin()[i]) + ": expected a writable, C-contiguous NumPy array").c_str());
+    }
+    throw nb::type_error("expected other arguments");
 }
 
 // The batch with its Python-side arrays checked.
@@ -132,23 +149,21 @@ class BoundBatch {
 
     std::uint8_t* checked_legal(const AnyArray& legal) const {
         const std::size_t n = copies();
-        const char* const name = "observation.legal.actions";
         switch (options_.legal) {
             case LegalForm::kList:
-                return reinterpret_cast<std::uint8_t*>(checked<std::uint16_t>(legal, name, {n * kMostLegalMoves}));
+                return reinterpret_cast<std::uint8_t*>(checked<std::uint16_t>(legal, kLegal, {n * kMostLegalMoves}));
             case LegalForm::kMask:
-                return checked<std::uint8_t>(legal, name, {n, kActions});
+                return checked<std::uint8_t>(legal, kLegal, {n, kActions});
             default:
-                return checked<std::uint8_t>(legal, name, {n, kMaskBitBytes});
+                return checked<std::uint8_t>(legal, kLegal, {n, kMaskBitBytes});
         }
     }
 
     ObservationArrays observation(const AnyArray& values, const AnyArray& legal, const AnyArray& offsets,
                                   const AnyArray& seat) const {
         const std::size_t n = copies(), listed = options_.legal == LegalForm::kList ? n + 1 : 0;
-        return {checked_values(values, "observation.values"), checked_legal(legal),
-                checked<std::int32_t>(offsets, "observation.legal.offsets", {listed}),
-                checked<std::int8_t>(seat, "observation.seat", {n})};
+        return {checked_values(values, kValues), checked_legal(legal),
+                checked<std::int32_t>(offsets, kOffsets, {listed}), checked<std::int8_t>(seat, kSeat, {n})};
     }
 
     BatchOptions options_;
@@ -177,12 +192,43 @@ std::vector<std::string> texts_of(const MoveList& moves) {
     return texts;
 }
 
+// Counts leaves as perft() does, without the interpreter lock, but lets Ctrl-C end it.
+class PatientCount {
+  public:
+    std::uint64_t leaves(Position& p, int depth) {
+        if (depth <= kDepthAtOnce) return perft(p, depth);
+        let_signals_in();
+        std::uint64_t sum = 0;
+        for (const Move m : legal_moves(p)) {
+            const Undo undo = p.do_move(m);
+            sum += leaves(p, depth - 1);
+            p.undo_move(m, undo);
+        }
+        return sum;
+    }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    static constexpr int kDepthAtOnce = 3;
+    static constexpr std::chrono::milliseconds kPatience{50};
+
+    void let_signals_in() {
+        if (Clock::now() < next_look_) return;
+        const nb::gil_scoped_acquire acquire;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        next_look_ = Clock::now() + kPatience;
+    }
+
+    Clock::time_point next_look_ = Clock::now() + kPatience;
+};
+
 std::vector<std::pair<std::string, std::uint64_t>> divide(const Game& game, int depth) {
     std::vector<std::pair<std::string, std::uint64_t>> result;
     Position p = game.position();
+    PatientCount count;
     for (const Move m : legal_moves(p)) {
         const Undo undo = p.do_move(m);
-        result.emplace_back(to_usi(m), perft(p, depth - 1));
+        result.emplace_back(to_usi(m), count.leaves(p, depth - 1));
         p.undo_move(m, undo);
     }
     std::sort(result.begin(), result.end());
@@ -252,7 +298,7 @@ void bind_game(nb::module_& m) {
             [](const Game& g, int depth) {
                 Position p = g.position();
                 const nb::gil_scoped_release release;
-                return perft(p, depth);
+                return PatientCount().leaves(p, depth);
             },
             "depth"_a)
         .def(
@@ -279,6 +325,15 @@ void bind_game(nb::module_& m) {
 }
 
 void bind_batch(nb::module_& m) {
+    // Called with what the functions of the same name cannot take.
+    const auto refuse_observation = [](const BoundBatch&, const nb::args& given) {
+        refuse(given, {kValues, kLegal, kOffsets, kSeat});
+    };
+    const auto refuse_step = [](const BoundBatch&, const nb::args& given) {
+        refuse(given, {"actions", "step.reward", "step.discount", "step.ended", "step.cut_off", "step.reason",
+                       "step.length", "step.final", kValues, kLegal, kOffsets, kSeat});
+    };
+    const auto refuse_state = [](const BoundBatch&, const nb::args& given) { refuse(given, {"state"}); };
     const auto out = [](const char* name) { return nb::arg(name).noconvert(); };
     nb::class_<BoundBatch>(m, "Batch")
         .def(
@@ -306,6 +361,10 @@ void bind_batch(nb::module_& m) {
         .def("step", &BoundBatch::step, out("actions"), out("reward"), out("discount"), out("ended"), out("cut_off"),
              out("reason"), out("length"), out("final"), out("values"), out("legal"), out("offsets"), out("seat"))
         .def("save", &BoundBatch::save, out("state"))
+        .def("reset", refuse_observation)
+        .def("observe", refuse_observation)
+        .def("step", refuse_step)
+        .def("save", refuse_state)
         .def("load", &BoundBatch::load, out("state"))
         .def("sfen", &BoundBatch::sfen, "lane"_a);
 }

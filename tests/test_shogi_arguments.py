@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -73,7 +74,6 @@ def guarded_observation(table: Table) -> tuple[Observation, list[Array]]:
 
 @pytest.mark.parametrize("change", ["dtype", "shape", "strided", "short list", "read-only"])
 def test_wrong_arrays_of_the_caller_are_refused_and_nothing_changes(change: str) -> None:
-    # Not said in the design which error it is: TypeError from the binding and Keisei's own are both fine.
     table = Table(4, seed=5)
     table.play_at_random()
     seen, before = table.observation[0], table.saved()
@@ -97,9 +97,32 @@ def test_wrong_arrays_of_the_caller_are_refused_and_nothing_changes(change: str)
         lambda: table.environment.reset(wrong),
     ]
     for call in calls:
-        with pytest.raises((ValueError, TypeError)):
+        with pytest.raises(
+            ValueError, match=r"^observation\.(values|legal\.actions): expected a .*C-contiguous.* array"
+        ):
             call()
         assert np.array_equal(table.saved(), before)
+
+
+def test_wrong_arrays_for_an_outcome_or_a_state_are_named() -> None:
+    table = Table(4, seed=5)
+    actions = np.array([table.legal(lane)[0] for lane in range(4)])
+    before = table.saved()
+    for name in ("reward", "discount", "ended", "cut_off", "reason", "length"):
+        array = np.zeros((4, 2), getattr(table.outcome, name).dtype)[:, 0]
+        with pytest.raises(ValueError, match=f"^step.{name}: expected a writable, C-contiguous NumPy array$"):
+            table.environment.step((actions,), replace(table.outcome, **{name: array}), table.observation)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^state: expected a writable, C-contiguous NumPy array$"):
+        table.environment.save_state(np.zeros((4, 2 * before.shape[1]), np.uint8)[:, ::2])
+    assert np.array_equal(table.saved(), before)
+
+
+def test_observation_that_is_no_list_of_one_is_refused() -> None:
+    table = Table(2)
+    wrong: list[object] = [table.observation[0], [], [table.observation[0]] * 2, None]
+    for observation in wrong:
+        with pytest.raises(ValueError, match=r"^observation: expected a list of one Observation, found "):
+            table.environment.observe(observation)  # type: ignore[arg-type]  # that is the point
 
 
 # --- wrong actions

@@ -83,9 +83,12 @@ def test_unknown_handicap_is_named_in_the_error() -> None:
 
 @pytest.mark.parametrize(
     ("rules", "name"),
-    [({"declaration": "28"}, "declaration"), ({"move_limit": 0}, "move_limit"), ({"move_limit": -1}, "move_limit")],
+    [
+        ({"declaration": "28"}, "declaration"),
+        *(({"move_limit": limit}, "move_limit") for limit in (0, -1, 65536, "512", 512.0)),
+    ],
 )
-def test_impossible_rules_are_refused_by_name(rules: dict[str, str | int], name: str) -> None:
+def test_impossible_rules_are_refused_by_name(rules: dict[str, str | float], name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name}: expected .*, found {next(iter(rules.values()))!r}"):
         Board(**rules)  # type: ignore[arg-type]  # that is the point
 
@@ -174,6 +177,13 @@ def test_text_that_is_no_move_is_refused_and_changes_nothing(text: str) -> None:
     with contextlib.suppress(NotationError):
         assert not board.is_legal(text)
     assert described(board) == described(Board())
+
+
+@pytest.mark.parametrize("thing", [7, b"7g7f", ["7g7f"]])
+def test_what_is_no_text_at_all_is_named(thing: str) -> None:
+    for read in (Board, Board.from_usi, Board().push, Board().is_legal):
+        with pytest.raises(NotationError, match=f"^expected text, found {re.escape(repr(thing))}$"):
+            read(thing)
 
 
 def test_nothing_to_take_back_is_an_error() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ import reference_encoding as encoding
 import reference_shogi as reference
 from keisei import make
 from keisei.environment import Array, Environment, Legal, new_observation
-from keisei.errors import ConfigError, KeiseiError
+from keisei.errors import ConfigError, KeiseiError, NotationError
 from keisei.shogi import Board, ShogiEnvironment
 from keisei.shogi.actions import expand, usi_to_action
 from shogi_table import ACTIONS, Table
@@ -75,10 +76,26 @@ def test_impossible_option_is_refused_by_name(options: dict[str, object], named:
     assert isinstance(caught.value, KeiseiError)
 
 
-def test_opening_that_is_no_position_is_refused() -> None:
-    # Whether as ConfigError or as NotationError, the design does not say.
-    with pytest.raises(KeiseiError, match="4x4"):
-        make("shogi", copies=1, openings=("4x4/9/9/9/9/9/9/9/4K4 b - 1",))
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"copies": "2"}, "copies: expected a whole number from 1 to 16777216, found '2'"),
+        ({"threads": 1.0}, "threads: expected a whole number from 1 to 1024, found 1.0"),
+        ({"seed": None}, "seed: expected a whole number from 0 to 18446744073709551615, found None"),
+        ({"observation": "planes"}, "observation: expected one of packed, uint8, float32, found 'planes'"),
+        ({"legal": "set"}, "legal: expected one of list, mask, bits, found 'set'"),
+        ({"random_plies": 9, "move_limit": 9}, "random_plies: expected a whole number from 0 to 8, found 9"),
+    ],
+)
+def test_impossible_argument_is_refused_without_a_configuration(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        ShogiEnvironment(**options)  # type: ignore[arg-type]  # that is the point
+
+
+@pytest.mark.parametrize("text", ["4x4/9/9/9/9/9/9/9/4K4 b - 1", "twelve_piece", 7])
+def test_opening_that_is_no_position_is_refused_with_its_number(text: str) -> None:
+    with pytest.raises(NotationError, match=rf"^openings: number 1: .*{str(text)[:3]}"):
+        ShogiEnvironment(openings=("startpos", text))
 
 
 def test_opening_in_which_the_game_is_over_is_refused() -> None:

@@ -7,12 +7,17 @@ twenty minutes). The slow reference of these tests proves itself on the small on
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import TypedDict
 
 import pytest
 
 import reference_shogi as reference
+from keisei.errors import ConfigError
 from keisei.shogi import Board
 
 EVERY_TIME = 120_000_000
@@ -80,3 +85,24 @@ def test_perft_leaves_the_board_as_it_was() -> None:
     assert board.sfen() == before.sfen()
     assert board.legal_moves() == before.legal_moves()
     assert board.pop() == "8h2b+"
+
+
+@pytest.mark.parametrize("depth", [-1, 101, 10**30, 2.0, "2"])
+def test_depth_that_cannot_be_counted_is_refused(depth: int) -> None:
+    for count in (Board().perft, Board().divide):
+        with pytest.raises(
+            ConfigError, match=f"^depth: expected a whole number from . to 100, found {re.escape(repr(depth))}$"
+        ):
+            count(depth)
+
+
+@pytest.mark.parametrize("count", ["perft", "divide"])
+def test_control_c_ends_a_count_that_would_take_years(count: str) -> None:
+    program = f"from keisei.shogi import Board; print('counting', flush=True); Board().{count}(14)"
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as counting:
+        assert counting.stdout is not None
+        assert counting.stdout.readline() == "counting\n"
+        counting.send_signal(signal.SIGINT)
+        _, said = counting.communicate(timeout=20)
+    assert said.endswith("KeyboardInterrupt\n")

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from keisei.environment import Array, Float32, Int64, UInt8
-from keisei.errors import ConfigError, NotationError
+from keisei.errors import ConfigError
 from keisei.shogi import _native
+from keisei.shogi.arguments import checked_text
 
 Turn = Literal["black", "white"]
 
@@ -30,15 +31,6 @@ def action_to_usi(action: int, turn: Turn) -> str:
 def usi_to_action(usi: str, turn: Turn) -> int:
     """The number of a move, given in USI, when `turn` is to move."""
     return _native.usi_to_action(checked_text(usi), _is_white(turn))
-
-
-def checked_text(text: str) -> str:
-    """The text, if it is text at all; raises `NotationError` for half a character (a lone surrogate)."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise NotationError(f"expected text, found {text[:120]!a}") from error
-    return text
 
 
 def _is_white(turn: str) -> bool:

@@ -11,7 +11,8 @@ import numpy as np
 from keisei.environment import Array, UInt8, UInt16
 from keisei.errors import ConfigError, IllegalMoveError, NotationError
 from keisei.shogi import _native, drawing
-from keisei.shogi.actions import PACKED_BYTES, Turn, checked_text, expand
+from keisei.shogi.actions import PACKED_BYTES, Turn, expand
+from keisei.shogi.arguments import checked_number, checked_text
 
 Declaration = Literal["27", "24", "none"]
 GivenDeclaration = Declaration | Literal[27, 24]
@@ -21,6 +22,8 @@ Reason = Literal["checkmate", "stalemate", "sennichite", "perpetual_check", "dec
 _SIDES: tuple[Turn, Turn] = ("black", "white")
 _RULES: tuple[Declaration, ...] = ("27", "24", "none")
 _MOST_PLIES = 65535
+MOST_DEPTH = 100
+"""So deep a tree may be counted; nobody lives to see it, and the native code's stack holds it."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,7 @@ class Board:
         handicap: bool = False,
     ) -> None:
         """`handicap`: the points of the pieces missing from the set count for White in a declaration."""
-        if not 1 <= move_limit <= _MOST_PLIES:
-            raise ConfigError(f"move_limit: expected 1 to {_MOST_PLIES}, found {move_limit}")
+        move_limit = checked_number("move_limit", move_limit, 1, _MOST_PLIES)
         self._start = "startpos" if sfen is None else checked_text(sfen)
         self._declaration, self._move_limit, self._handicap = _rule(declaration), move_limit, handicap
         self._game = _native.Game(self._start, self._declaration, move_limit, handicap)
@@ -52,7 +54,7 @@ class Board:
     @classmethod
     def from_usi(cls, text: str, *, declaration: GivenDeclaration = "27", move_limit: int = 512) -> Self:
         """The game of a USI position: `startpos moves 7g7f 3c3d`, `sfen … moves …`, with or without `position`."""
-        words = text.split()
+        words = checked_text(text).split()
         words = words[1:] if words[:1] == ["position"] else words
         at = words.index("moves") if "moves" in words else len(words)
         board = cls(_start_of(words[:at], text), declaration=declaration, move_limit=move_limit)
@@ -126,11 +128,11 @@ class Board:
 
     def perft(self, depth: int) -> int:
         """How many sequences of `depth` legal moves there are."""
-        return self._game.perft(_checked_depth(depth, 0))
+        return self._game.perft(checked_number("depth", depth, 0, MOST_DEPTH))
 
     def divide(self, depth: int) -> dict[str, int]:
         """`perft`, split by the first move."""
-        return dict(self._game.divide(_checked_depth(depth, 1)))
+        return dict(self._game.divide(checked_number("depth", depth, 1, MOST_DEPTH)))
 
     def observation(self, form: Literal["packed", "uint8", "float32"] = "uint8") -> Array:
         """What a network sees, from the perspective of the side to move: `[46, 9, 9]`, or packed `[99]`."""
@@ -195,12 +197,6 @@ def _rule(declaration: GivenDeclaration) -> Declaration:
         if str(declaration) == rule:
             return rule
     raise ConfigError(f"declaration: expected '27', '24' or 'none', found {declaration!r}")
-
-
-def _checked_depth(depth: int, least: int) -> int:
-    if depth < least:
-        raise ConfigError(f"depth: expected {least} or more, found {depth}")
-    return depth
 
 
 def _start_of(words: list[str], text: str) -> str | None:

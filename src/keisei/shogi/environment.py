@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from keisei.environment import Array, Group, Int64, LegalForm, Observation, Step, UInt8
-from keisei.errors import ActionError, ConfigError, StateError
+from keisei.errors import ActionError, ConfigError, NotationError, StateError
 from keisei.shogi import _native
 from keisei.shogi.actions import ACTIONS, MOST_LEGAL, PACKED_BYTES, PLANES, action_to_usi
+from keisei.shogi.arguments import checked_number
 from keisei.shogi.board import Board, Declaration
 
 ObservationForm = Literal["packed", "uint8", "float32"]
@@ -48,15 +49,17 @@ class ShogiEnvironment:
 
         Lane `i` is lane `first_lane + i` of the run, and plays the same games wherever it is played.
         """
-        _check_range("copies", copies, 1, 2**24)
-        _check_range("threads", threads, 1, 1024)
-        _check_range("seed", seed, 0, 2**64 - 1)
-        _check_range("first_lane", first_lane, 0, 2**63)
-        _check_range("move_limit", move_limit, 1, _MOST_PLIES)
-        _check_range("random_plies", random_plies, 0, move_limit - 1)
-        _check_range("remembered_positions", remembered_positions, 1, _MOST_REMEMBERED)
+        copies = checked_number("copies", copies, 1, 2**24)
+        threads = checked_number("threads", threads, 1, 1024)
+        seed = checked_number("seed", seed, 0, 2**64 - 1)
+        first_lane = checked_number("first_lane", first_lane, 0, 2**63)
+        move_limit = checked_number("move_limit", move_limit, 1, _MOST_PLIES)
+        random_plies = checked_number("random_plies", random_plies, 0, move_limit - 1)
+        remembered_positions = checked_number("remembered_positions", remembered_positions, 1, _MOST_REMEMBERED)
         _check_share("random_share", random_share)
         _check_share("remembered_share", remembered_share)
+        _check_choice("observation", observation, get_args(ObservationForm))
+        _check_choice("legal", legal, get_args(LegalForm))
         _check_openings(openings, declaration)
         remembered = remembered_positions if remembered_share else 0
         self._batch = _native.Batch(
@@ -112,6 +115,7 @@ class ShogiEnvironment:
 
     def load_state(self, saved: UInt8) -> None:
         """Go back to saved states; raises `StateError`, and changes nothing, where one is not of these games."""
+        saved = np.asarray(saved)
         if saved.dtype != np.uint8 or saved.shape != (self.copies, self.state_bytes):
             raise StateError(
                 f"expected saved states as uint8 [{self.copies}, {self.state_bytes}], "
@@ -150,14 +154,16 @@ class ShogiEnvironment:
         return f"illegal action {action} ('{action_to_usi(action, turn)}') of lane {lane} in '{self.sfen(lane)}'"
 
 
-def _arrays(observation: Sequence[Observation]) -> tuple[Array, Array, Array, Array]:
+def _arrays(observation: object) -> tuple[Array, Array, Array, Array]:
+    if not isinstance(observation, Sequence) or len(observation) != 1:
+        raise ValueError(f"observation: expected a list of one Observation, found {type(observation).__name__}")
     (seen,) = observation
     return seen.values, seen.legal.actions, seen.legal.offsets, seen.seat
 
 
-def _check_range(name: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise ConfigError(f"{name}: expected {least} to {most}, found {value}")
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{name}: expected one of {', '.join(choices)}, found {value!r}")
 
 
 def _check_share(name: str, value: float) -> None:
@@ -169,6 +175,9 @@ def _check_openings(openings: Sequence[str], declaration: Declaration) -> None:
     if isinstance(openings, str) or not openings:
         raise ConfigError(f"openings: expected a list of SFENs or names, found {openings!r}")
     for number, text in enumerate(openings):
-        outcome = Board(text, declaration=declaration).outcome()
+        try:
+            outcome = Board(text, declaration=declaration).outcome()
+        except NotationError as error:
+            raise NotationError(f"openings: number {number}: {error}") from None
         if outcome is not None:
             raise ConfigError(f"openings: number {number}, '{text}', is a finished game ({outcome.reason})")
