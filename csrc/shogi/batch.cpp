@@ -179,8 +179,7 @@ void Batch::save(std::uint8_t* out) {
 
 int Batch::load(const std::uint8_t* saved) {
     const auto row = [&](int i) { return saved + stride_ * std::size_t(i); };
-    const int wrong =
-        first_lane_without([&](int i) { return Lane::is_valid(row(i), terms_, fingerprint_); });
+    const int wrong = first_lane_without([&](int i) { return Lane::is_valid(row(i), terms_, fingerprint_); });
     if (wrong >= 0) return wrong;
     each_lane([&](int i) { lane(i).load(row(i), terms_); });
     return -1;
