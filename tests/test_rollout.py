@@ -17,7 +17,8 @@ BLOCKS, STEPS, LANES, ACTIONS, MOST = 3, 4, 5, 19, 11
 
 
 def group(form: LegalForm) -> Group:
-    return Group(np.arange(LANES, dtype=np.int32), (2, 3), np.dtype(np.uint8), ACTIONS, form, MOST)
+    lanes = np.arange(LANES, dtype=np.int32)
+    return Group(lanes, (2, 3), np.dtype(np.uint8), ACTIONS, form, MOST, ("return", "gems"))
 
 
 def rollout_in(form: LegalForm, fill: int = 0) -> Rollout:
@@ -57,6 +58,7 @@ def test_arrays_have_the_shapes_and_types_that_they_say(form: LegalForm) -> None
         **dict.fromkeys(("ended", "cut_off", "acted", "valid"), (done, "bool")),
         "reason": (done, "uint8"),
         "final_observation": ((n, t, b, 2, 3), "uint8"),
+        "figures": ((n, b, 2), "float32"),
     }
     assert set(ARRAYS) == set(expected)
     found = {name: (getattr(rollout, name).shape, str(getattr(rollout, name).dtype)) for name in ARRAYS}
@@ -232,7 +234,7 @@ def test_share_of_some_lanes_is_the_same_memory(form: LegalForm, finals: bool) -
     for name in ARRAYS:
         one, other = getattr(share, name), getattr(whole, name)
         assert one.size == 0 or np.shares_memory(one, other), name
-        if name == "bootstrap":
+        if name in ("bootstrap", "figures"):
             assert np.array_equal(one, other[:, [1, 3]])
         elif one.size:
             assert np.array_equal(one, other[:, :, [1, 3]]), name

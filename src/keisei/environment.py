@@ -28,6 +28,9 @@ NO_SEAT = -1
 PASS = -1
 """In place of an action: a copy whose deciding lanes all pass stays as it is, while others play on."""
 
+WORLD_FIGURE = "world/"
+"""What the names of figures begin with that are of a whole copy, not of one of its lanes."""
+
 LegalForm = Literal["list", "mask", "bits"]
 """How legal actions are written: 16-bit numbers with offsets, a byte per action, or a bit per action."""
 
@@ -42,6 +45,7 @@ class Group:
     actions: int  # how many actions there are
     legal: LegalForm
     most_legal: int  # no state has more legal actions than this
+    figures: tuple[str, ...] = ()  # what is told of each ended game, see `Telling`
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,14 @@ class Environment(Protocol):
 
     def close(self) -> None:
         """Give back threads and memory; may be called twice."""
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """An environment that tells more of ended games than their results: `figures` of its one group names what."""
+
+    def tell(self, ended: Bool, out: Float32) -> None:
+        """Write the figures of the last ended game of each lane that has just ended to `out` `[L, figures]`."""
 
 
 LONGEST_GAME = 1000

@@ -40,6 +40,7 @@ class Rollout:
     valid: Bool  # [N, T, B] whether the lane was played in this step at all
     reason: UInt8  # [N, T, B]
     length: Int32  # [N, T, B]
+    figures: Float32  # [N, B, F] the group's figures, summed over the games that ended in each lane; [N, 0] without any
 
     @property
     def used_bytes(self) -> int:
@@ -77,8 +78,10 @@ class Rollout:
         assert self.group.legal != "list", "lists of several lanes lie one behind the other"
         absent = {"legal_offsets", *(() if self.has_finals else ("final_observation",))}
         shown = {name: getattr(self, name)[:, :, lanes] for name in {*_TIMED, "legal_actions"} - absent}
-        group = replace(self.group, lanes=self.group.lanes[lanes])
-        return replace(self, **shown, group=group, bootstrap=self.bootstrap[:, lanes])
+        shown["bootstrap"] = self.bootstrap[:, lanes]
+        if self.group.figures:
+            shown["figures"] = self.figures[:, lanes]
+        return replace(self, **shown, group=replace(self.group, lanes=self.group.lanes[lanes]))
 
     def leave_out(self, first: int) -> None:
         """Mark the steps from this one on as not played; for a rollout of one block."""
@@ -130,7 +133,7 @@ class Rollout:
 ARRAYS = [field.name for field in fields(Rollout) if field.name != "group"]
 _SEEN = ("observation", "seat", "legal_offsets")
 """Of these there is one more row than steps."""
-_TIMED = [name for name in ARRAYS if name not in ("legal_actions", "bootstrap")]
+_TIMED = [name for name in ARRAYS if name not in ("legal_actions", "bootstrap", "figures")]
 """These have a row for each step, or none at all."""
 
 
@@ -205,6 +208,7 @@ def _shapes(
         "valid": (done, flag),
         "reason": (done, np.dtype(np.uint8)),
         "length": (done, np.dtype(np.int32)),
+        "figures": ((lanes, len(group.figures)) if group.figures else (0,), float32),
         "legal_actions": (legal, np.dtype(np.uint16 if listed else np.uint8)),  # last: lists seldom fill it
     }
 

@@ -13,7 +13,19 @@ from keisei.collect.blocks import BlockRules
 from keisei.collect.collector import BuildEnvironment
 from keisei.collect.frozen import ChooseFrozen
 from keisei.collect.loop import ABSENT, Frozen
-from keisei.environment import Array, Environment, Group, Legal, Observation, Step, UInt8, longest_game
+from keisei.environment import (
+    Array,
+    Bool,
+    Environment,
+    Float32,
+    Group,
+    Legal,
+    Observation,
+    Step,
+    Telling,
+    UInt8,
+    longest_game,
+)
 from keisei.policy import Actor
 
 
@@ -60,6 +72,14 @@ class BlockSet:
             for seen, environment in zip(self._parts(observation), self._numbered(), strict=True):
                 lanes = slice(self._at * self._block_lanes, (self._at + 1) * self._block_lanes)
                 environment.step((actions[0][lanes],), step_part(step, lanes), (seen,))
+
+    def tell(self, ended: Bool, out: Float32) -> None:
+        """Write the figures of the games that have just ended."""
+        with self._saying_where():
+            for number, environment in enumerate(self._numbered()):
+                lanes = slice(number * self._block_lanes, (number + 1) * self._block_lanes)
+                assert isinstance(environment, Telling)
+                environment.tell(ended[lanes], out[lanes])
 
     def save_state(self, out: UInt8) -> None:
         """Write the copies' states."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keisei.environment import NO_SEAT, PASS, Array, Bool, Environment, Float32, Int8, Int64, Step
+from keisei.environment import NO_SEAT, PASS, Array, Bool, Environment, Float32, Int8, Int64, Step, Telling
 from keisei.errors import ContractError
 from keisei.opponents import uniform_words
 from keisei.policy import Actor, LegalChoices
@@ -96,6 +96,7 @@ def play(
     """
     games = until or Endless(environment)
     environment.observe((rollout.observation_at(0),))
+    rollout.figures[:] = 0
     cut_offs: list[tuple[int, int, Array]] = []
     final = np.empty((environment.lanes, *rollout.group.shape), rollout.group.dtype)
     played = 0
@@ -107,12 +108,22 @@ def play(
         actions = _decide(policy, frozen, rollout, t, uniform[t])
         environment.step((actions,), step_at(rollout, t, final), (rollout.observation_at(t + 1),))
         games.count(rollout.ended[0, t])
+        tell(environment, rollout, t)
         if rollout.cut_off[0, t].any():
             cut_offs += [(t, int(b), final[b].copy()) for b in np.flatnonzero(rollout.cut_off[0, t])]
     rollout.place_lists(played)
     _write_values(policy, rollout.until(played), cut_offs)
     rollout.leave_out(played)
     return played
+
+
+def tell(environment: Environment, rollout: Rollout, t: int) -> None:
+    """Add up what the environment tells of the games that have just ended; for a rollout of one block."""
+    ended = rollout.ended[0, t]
+    if rollout.group.figures and ended.any() and isinstance(environment, Telling):
+        told: Float32 = np.zeros(rollout.figures.shape[1:], np.float32)
+        environment.tell(ended, told)
+        rollout.figures[0] += np.where(ended[:, None], told, np.float32(0))
 
 
 def action_noise(seed: int, lanes: Int64, iteration: int, steps: int) -> Float32:
@@ -131,7 +142,7 @@ def _decide(policy: Actor, frozen: Sequence[Frozen], rollout: Rollout, t: int, u
         acted &= seat != opponent.seat
     rollout.acted[0, t] = acted
     choices = rollout.choices_at(t)
-    if not (acted | ~valid).all():
+    if frozen and not (acted | ~valid).all():
         return _decide_apart(policy, frozen, rollout, t, choices, uniform)
     decision = policy.act(rollout.observation[0, t], choices, uniform)
     rollout.choice[0, t] = decision.choice
@@ -151,7 +162,7 @@ def _without_idle(rollout: Rollout, t: int, actions: Int64) -> Int64:
 def _decide_apart(
     policy: Actor, frozen: Sequence[Frozen], rollout: Rollout, t: int, choices: LegalChoices, uniform: Float32
 ) -> Int64:
-    """Where not every lane is the learner's to decide: each policy sees only its own lanes."""
+    """Where frozen opponents decide in some lanes: each policy sees only its own lanes."""
     actions = np.full(len(uniform), PASS, np.int64)
     acted = rollout.acted[0, t]
     for field in (rollout.choice, rollout.log_probability, rollout.value):
@@ -195,12 +206,23 @@ def _write_values(policy: Actor, rollout: Rollout, cut_offs: list[tuple[int, int
     if rollout.has_finals:
         for t, b, seen in cut_offs:
             rollout.final_observation[0, t, b] = seen
-    lanes = len(after)
-    for first in range(0, len(cut_offs), lanes):
-        some = cut_offs[first : first + lanes]
+    for some in _by_turns(cut_offs):
         padded = after.copy()
-        for i, (_, _, seen) in enumerate(some):
-            padded[i] = seen
+        for _, b, seen in some:
+            padded[b] = seen
         values = policy.values(padded)
-        for i, (t, b, _) in enumerate(some):
-            rollout.final_value[0, t, b] = values[i]
+        for t, b, _ in some:
+            rollout.final_value[0, t, b] = values[b]
+
+
+def _by_turns(cut_offs: list[tuple[int, int, Array]]) -> list[list[tuple[int, int, Array]]]:
+    """The first of each lane, the second of each, …: a lane may have a policy of its own, so it keeps its place."""
+    turns: list[list[tuple[int, int, Array]]] = []
+    counts: dict[int, int] = {}
+    for cut_off in cut_offs:
+        lane = cut_off[1]
+        counts[lane] = counts.get(lane, 0) + 1
+        if counts[lane] > len(turns):
+            turns.append([])
+        turns[counts[lane] - 1].append(cut_off)
+    return turns

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import xxhash
 
-from keisei.environment import Array, Bool, Group, Int64, Observation, Step, UInt8
+from keisei.environment import Array, Bool, Float32, Group, Int64, Observation, Step, UInt8
 from keisei.errors import ActionError, ConfigError, StateError
 from keisei.gridworld import kernel
+from keisei.gridworld.figures import Figures
 from keisei.gridworld.many import Worlds
 from keisei.gridworld.running import Structured, blank_place
 from keisei.gridworld.view import Encoding, View, encoding, views_of
@@ -73,7 +74,6 @@ class GridworldEnvironment:
         self.copies, self.lanes, self.seats = copies, copies * agents, tuple(f"agent {i}" for i in range(agents))
         views_by_seat = views_of(view or self.file.world.view, views, agents)
         self._crowds = _crowds(self.file, self.numbers, views_by_seat, copies)
-        self.groups = tuple(_group(crowd, copies, agents, observation, self.file) for crowd in self._crowds)
         blank = blank_place(self.file.world, self.numbers, views_by_seat, turns == "sequential")
         self.longest_game = int(self.numbers["max_turns"]) * (agents if turns == "sequential" else 1)
         self.state_bytes = blank.dtype.itemsize
@@ -82,6 +82,9 @@ class GridworldEnvironment:
         self._mark = _mark(self.file, blank)
         self._start = seed, first_lane // agents
         self.worlds.reset(*self._start)
+        self._figures = Figures(self.file, self.worlds.now)
+        groups = (_group(crowd, copies, agents, observation, self.file) for crowd in self._crowds)
+        self.groups = tuple(replace(group, figures=self._figures.names) for group in groups)
 
     @property
     def encodings(self) -> tuple[Encoding, ...]:
@@ -116,6 +119,11 @@ class GridworldEnvironment:
             for crowd, final in zip(self._crowds, step.final, strict=True):
                 self._show(crowd, final, ended, last=True)
         self.observe(observation)
+
+    def tell(self, ended: Bool, out: Float32) -> None:
+        """Write the figures of the episodes that have just ended, `[L, figures]`."""
+        shape = self.copies, len(self.seats)
+        self._figures.write(self.worlds.last, ended.reshape(shape)[:, 0], out.reshape(*shape, -1))
 
     def save_state(self, out: UInt8) -> None:
         """Write the worlds' states, random streams included, to `out` `[copies, state_bytes]`."""

@@ -6,7 +6,7 @@ import time
 import traceback
 
 from keisei.collect.blocks import check_rollout, where
-from keisei.collect.loop import step_at
+from keisei.collect.loop import step_at, tell
 from keisei.environment import NO_SEAT, Array, Environment
 from keisei.parallel.code import loaded_files
 from keisei.parallel.messages import Advance, Done, Failed, Order, Ready, Setup
@@ -79,6 +79,7 @@ def _take_turn(environment: Environment, actions: Array, turn: Rollout) -> None:
     """Play one action per lane; what must not be handed out raises ContractError."""
     _clear(turn)
     environment.step((actions,), step_at(turn, 0, turn.final_observation[0, 0]), (turn.observation_at(1),))
+    tell(environment, turn, 0)
     check_rollout(turn, environment)
 
 
@@ -92,4 +93,5 @@ def _look(environment: Environment, turn: Rollout) -> None:
 def _clear(turn: Rollout) -> None:
     """What was seen before the turn is not told again."""
     turn.leave_out(0)
+    turn.figures[:] = 0
     turn.seat[0, 0] = NO_SEAT

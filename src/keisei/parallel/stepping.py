@@ -12,7 +12,7 @@ from keisei.collect.block_set import observation_parts, set_rules, step_part
 from keisei.collect.blocks import BlockPlayer, BlockRules
 from keisei.collect.collector import Compression, as_published
 from keisei.collect.past import PastSelves
-from keisei.environment import Array, Environment, Observation, Step, UInt8, longest_game
+from keisei.environment import Array, Bool, Environment, Float32, Observation, Step, UInt8, longest_game
 from keisei.errors import StateError
 from keisei.parallel.crew import Crew
 from keisei.parallel.model_sync import ModelSynchronizer
@@ -134,6 +134,12 @@ class SteppedSet:
         for block, slab in enumerate(self._slabs):
             _tell(slab.rollout, step_part(step, slice(block * size, (block + 1) * size)))
         self._show(observation[0])
+
+    def tell(self, ended: Bool, out: Float32) -> None:
+        """Write the figures of the games that have just ended."""
+        size = self.lanes // len(self._slabs)
+        for block, slab in enumerate(self._slabs):
+            out[block * size : (block + 1) * size] = slab.rollout.figures[0]
 
     def save_state(self, out: UInt8) -> None:
         """Write the copies' states."""
