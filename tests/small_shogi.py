@@ -15,7 +15,8 @@ from keisei.build import Game
 from keisei.collect.blocks import BlockRules, nobody
 from keisei.collect.frozen import ChooseFrozen
 from keisei.collect.serial import SerialCollector
-from keisei.config import NetworkConfig, ParallelConfig, RunConfig, ShogiConfig, ShogiRun
+from keisei.config import ParallelConfig, RunConfig, ShogiConfig, ShogiRun
+from keisei.config_network import NetworkConfig
 from keisei.environment import Array, LegalForm, UInt8
 from keisei.networks import Network
 from keisei.opponents import RandomOpponent

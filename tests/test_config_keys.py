@@ -10,15 +10,16 @@ import pytest
 
 from keisei.config import (
     Config,
-    GridworldConfig,
     GymnasiumGameConfig,
     PettingZooGameConfig,
     PythonGameConfig,
-    SeatsViewConfig,
     ShogiConfig,
+    WorldsParallelConfig,
 )
+from keisei.config_agents import AgentsConfig
 from keisei.config_learner import DQNConfig, IQNConfig, PPOConfig
 from keisei.config_reference import reference, sections
+from keisei.config_worlds import GridworldConfig, SeatsViewConfig
 from keisei.sections import Section
 from keisei.shogi import ShogiEnvironment
 
@@ -64,7 +65,7 @@ def test_reference_names_every_section() -> None:
         PettingZooGameConfig,
         GridworldConfig,
     }
-    expected = {*games, SeatsViewConfig, PPOConfig, DQNConfig, IQNConfig}
+    expected = {*games, SeatsViewConfig, PPOConfig, DQNConfig, IQNConfig, WorldsParallelConfig, AgentsConfig}
     fields = [field.annotation for field in Config.model_fields.values()]
     expected |= {kind for kind in fields if isinstance(kind, type) and issubclass(kind, Section)}
     assert {section for _, section in sections()} == expected

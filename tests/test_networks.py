@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from keisei import build
-from keisei.config import NetworkConfig
+from keisei.config_network import NetworkConfig
 from keisei.environment import Int64
 from keisei.networks import MLP, ConvolutionalTower, Network, ResidualTower
 from keisei.networks.network import ConvolutionalPolicy, FlatValueHead, ValueHead

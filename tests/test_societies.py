@@ -13,9 +13,9 @@ from keisei.acting import Actions
 from keisei.build.games import Game
 from keisei.build.societies import population, society
 from keisei.collect.loop import action_noise, play
-from keisei.config import NetworkConfig
 from keisei.config_agents import AgentsConfig, agents, seats
 from keisei.config_learner import DQNConfig, IQNConfig, LearnerConfig, PPOConfig
+from keisei.config_network import NetworkConfig
 from keisei.errors import ConfigError
 from keisei.learning.population import Population, Training
 from keisei.opponents import Float64
@@ -42,6 +42,7 @@ def test_what_agents_leave_out_comes_from_the_top_level() -> None:
         AgentsConfig(seats="1", learner={"learning_rate": 0.1}, network={"width": 9}),
         AgentsConfig(seats="2,4", learner={"kind": "dqn", "n_step": 3}),
         AgentsConfig(seats="3", learner={"kind": "ppo"}),
+        AgentsConfig(seats="0,5"),
     ]
     made = agents(6, listed, MLP, top)
     assert [agent.learner.kind for agent in made] == ["iqn", "iqn", "dqn", "ppo", "dqn", "iqn"]
@@ -58,6 +59,8 @@ def test_what_agents_leave_out_comes_from_the_top_level() -> None:
     [
         ([{"seats": "4"}], "'agents.0.seats' names seat 4, but there are 4 agents"),
         ([{"seats": "0-2"}, {"seats": "2"}], "'agents.1.seats' names seat 2, which is listed before"),
+        ([{"seats": "1"}, {"seats": "0"}], "'agents' leaves out seats 2, 3, but there are 4 agents"),
+        ([{"seats": "0-2"}], "'agents' leaves out seat 3, but there are 4 agents"),
         ([{"seats": "1", "learner": {"learing_rate": 1}}], "unknown key 'learner.learing_rate' in agents.0 .did you"),
         ([{"seats": "1", "network": {"width": 0}}], "'network.width' in agents.0 must be a whole number"),
         ([{"seats": "1", "learner": {"kind": "x"}}], "'learner.kind' in agents.0 must be one of ppo, dqn, iqn"),

@@ -5,16 +5,19 @@ How a section is read and how errors are worded is in `sections.py`; which part 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import yaml
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
+from keisei.config_agents import AgentsConfig
 from keisei.config_learner import LearnerConfig, Number, PPOConfig
+from keisei.config_network import NetworkConfig
+from keisei.config_worlds import WORLDS, GridworldConfig
 from keisei.errors import ConfigError
-from keisei.sections import Section, load, read_values
+from keisei.sections import Section, check, load, read_values
 
 Words = Annotated[tuple[str, ...], Strict(False)]
 
@@ -130,99 +133,6 @@ class PettingZooGameConfig(Section):
     """How many games are played at once."""
 
 
-class ViewConfig(Section):
-    """What agents see of a world; what is left out is as the world's own file says."""
-
-    radius: int | None = Field(default=None, ge=0, le=127)
-    """Of the window around the agent: it is 2·radius + 1 cells high and wide."""
-    frames: int | None = Field(default=None, ge=1, le=1000)
-    """This window and those of the decisions before it, so many in all."""
-    position: bool | None = None
-    """Where the agent stands."""
-    inventory: bool | None = None
-    """How many items of each kind the agent took in this episode."""
-    cells: Literal["kinds", "colours"] | None = None
-    """A plane for each kind of thing, or three for red, green and blue."""
-
-
-class SeatsViewConfig(ViewConfig):
-    """What some seats see; what is left out is as for all."""
-
-    seats: str = Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")
-    """Which seats, such as `0-3` or `0,2,5`."""
-
-
-class GridworldConfig(ViewConfig):
-    """A world in which several agents live, many times over."""
-
-    name: Literal["treasure_hunt", "cleanup", "tag", "stag_hunt", "iowa", "empty", "gridworld"]
-    """Which world; `gridworld` for one's own."""
-    world: str | None = None
-    """The file of one's own world, from the folder in which the command runs."""
-    agents: int | None = Field(default=None, ge=1, le=128)
-    """How many agents live in each world; the world's own number by default."""
-    max_turns: int | None = Field(default=None, ge=1)
-    """Turns of an episode, which then is cut off; the world's own number by default."""
-    numbers: dict[str, Number] = Field(default_factory=dict)
-    """Other numbers of the world, by name; `keisei worlds NAME` says which it has."""
-    turns: Literal["simultaneous", "sequential"] = "simultaneous"
-    """All agents decide on the world as it stands, or each sees what the ones before it did."""
-    views: Annotated[tuple[SeatsViewConfig, ...], Strict(False)] = ()
-    """What some seats see instead."""
-    observation: Literal["packed", "uint8", "float32"] = "packed"
-    """How a window is written: a byte for each cell, layer and frame, or planes in that type."""
-    debug: bool = False
-    """Run the world as plain Python, slowly, so that a breakpoint works; changes no bit of what it does."""
-    copies: int = Field(default=64, ge=1, le=2**24)
-    """How many worlds are played at once."""
-    threads: int = Field(default=1, ge=1, le=1024)
-    """How many native threads step the worlds; changes no bit of what they do."""
-
-    @model_validator(mode="after")
-    def _names_one_world(self) -> Self:
-        if (self.name == "gridworld") != (self.world is not None):
-            raise ValueError("'world' names the file of one's own world, and needs the name 'gridworld'")
-        return self
-
-
-class GridworldEnvironmentConfig(GridworldConfig):
-    """The keyword arguments of `keisei.make("treasure_hunt", …)`: an environment that stands alone."""
-
-    observation: Literal["packed", "uint8", "float32"] = "uint8"
-    """How a window is written: a byte for each cell, layer and frame, or planes in that type."""
-    copies: int = Field(default=1, ge=1, le=2**24)
-    """How many worlds are played at once."""
-    seed: int = Field(default=0, ge=0, le=2**64 - 1)
-    """What all random choices of the environment are drawn from."""
-    first_lane: int = Field(default=0, ge=0, le=2**63)
-    """The number of the first lane among all lanes of the run; the worlds' random streams depend on it."""
-
-
-class NetworkConfig(Section):
-    """The network that acts and learns."""
-
-    kind: Literal["residual", "convolutional", "mlp"] = "residual"
-    """A residual tower with squeeze-and-excite, a plain stack of convolutions, or a multi-layer perceptron."""
-    depth: int = Field(default=6, ge=1, le=200)
-    """Residual blocks, convolutions or layers."""
-    width: int = Field(default=96, ge=1, le=8192)
-    """Channels of each convolution, or units of each layer."""
-    normalization: Literal["none", "group"] = "none"
-    """Of residual blocks. Neither kind lets one row depend on another."""
-    policy: Literal["convolution", "dense"] = "convolution"
-    """Logits as sums of a few cells of a convolution, or one weight per feature and action."""
-    value_reach: Number = Field(default=1.0, gt=0)
-    """Values are between minus this and this: 1 for games that are won and lost, the largest return for others."""
-
-    @model_validator(mode="after")
-    def _fits_the_kind(self) -> Self:
-        if self.kind != "residual" and self.normalization != "none":
-            raise ValueError(f"normalization is for residual networks, not for kind '{self.kind}'")
-        if self.kind == "mlp" and self.policy != "dense":
-            raise ValueError("kind 'mlp' has no cells for a convolution: set policy to 'dense'")
-        return self
-
-
 class ParallelConfig(Section):
     """How experience is collected, and by how many processes."""
 
@@ -273,6 +183,24 @@ class ParallelConfig(Section):
         return self
 
 
+Chunk = Annotated[int, Field(ge=1, le=128)]
+
+
+class WorldsParallelConfig(ParallelConfig):
+    """How a society of agents lives and learns, beside what there is for every game."""
+
+    episodes_per_worker: int | None = Field(default=1, ge=1)
+    """An epoch is so many episodes of every world; null: it is `rollout_length` steps."""
+    train_interval: int = Field(default=1, ge=1, le=10_000)
+    """Train every so many epochs, from all that was lived in them: together they are one iteration."""
+    parallel_actions: Literal["auto", "looped", "stacked"] = "auto"
+    """Act for one agent after the other, or for all that are alike in one call; `auto` measures before the first step,
+    and the resolved configuration says what was chosen."""
+    parallel_training: Literal["auto", "looped", "stacked", "threads"] | Chunk = "auto"
+    """Train one agent after the other, all that are alike at once, so many of them at once, or over `learner_threads`
+    threads; `auto` measures before the first step, and the resolved configuration says what was chosen."""
+
+
 class OpponentsConfig(Section):
     """Frozen opponents in training: past networks that play one seat."""
 
@@ -316,6 +244,18 @@ class Config(Section):
     opponents: OpponentsConfig = OpponentsConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_society(cls, values: object) -> object:
+        """Keys of societies say what they are for; where there is one learner, they are not just unknown."""
+        if isinstance(values, dict) and not issubclass(cls, GridworldRun):
+            parallel = values.get("parallel")
+            for key in _OF_SOCIETIES & (parallel.keys() if isinstance(parallel, dict) else set()):
+                raise ValueError(f"parallel.{key} is for gridworlds: in this game one learner plays all seats")
+            if "agents" in values:
+                raise ValueError("agents is for gridworlds: in this game one learner plays all seats")
+        return values
+
     @model_validator(mode="after")
     def _learner_fits(self) -> Self:
         if self.parallel.v_trace and self.learner.kind != "ppo":
@@ -355,13 +295,15 @@ class PettingZooRun(Config):
 
 
 class GridworldRun(Config):
-    """A run of a gridworld."""
+    """A run of a gridworld: every agent learns for itself."""
 
     environment: GridworldConfig
+    agents: Annotated[tuple[AgentsConfig, ...], Strict(False)] = ()
+    parallel: WorldsParallelConfig = WorldsParallelConfig()
 
 
-WORLDS = ("treasure_hunt", "cleanup", "tag", "stag_hunt", "iowa", "empty", "gridworld")
-"""The names of a gridworld's section."""
+_OF_SOCIETIES = WorldsParallelConfig.model_fields.keys() - ParallelConfig.model_fields.keys()
+
 
 _RUNS: dict[str, type[Config]] = {
     "shogi": ShogiRun,
@@ -374,11 +316,20 @@ _RUNS: dict[str, type[Config]] = {
 
 def load_run(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
     """The run in a YAML file, changed by overrides such as `environment.copies=8`; `environment.name` says of what."""
-    environment = read_values(path, overrides).get("environment")
+    return load(_kind_of_run(read_values(path, overrides)), path, overrides)
+
+
+def check_run(values: Mapping[str, object], where: str) -> Config:
+    """The run with these values; `where` is the end of an error's line."""
+    return check(_kind_of_run(values), values, where)
+
+
+def _kind_of_run(values: Mapping[str, object]) -> type[Config]:
+    environment = values.get("environment")
     name = environment.get("name", "shogi") if isinstance(environment, dict) else "shogi"
     if name not in _RUNS:
         raise ConfigError(f"'environment.name' must be one of {', '.join(_RUNS)}, not {name!r}")
-    return load(_RUNS[name], path, overrides)
+    return _RUNS[name]
 
 
 FREE_TO_CHANGE = (

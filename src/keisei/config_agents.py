@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import Field
 
-from keisei.config import NetworkConfig
 from keisei.config_learner import LearnerConfig, PPOConfig
+from keisei.config_network import NetworkConfig
+from keisei.config_worlds import Seats, ViewConfig
 from keisei.errors import ConfigError
 from keisei.sections import Section, check
 
@@ -16,8 +17,10 @@ from keisei.sections import Section, check
 class AgentsConfig(Section):
     """Some agents of a world; what is left out comes from the top level."""
 
-    seats: str = Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")
-    """Which seats, such as `0-3` or `0,2,5`."""
+    seats: Seats
+    """Which seats, such as `0-3` or `0,2,5`; where agents are listed, every seat is, and once."""
+    window: ViewConfig = ViewConfig()
+    """What they see: keys of the section `environment.views`, such as `radius`."""
     network: dict[str, object] = Field(default_factory=dict)
     """Keys of the section `network` that are different for them."""
     learner: dict[str, object] = Field(default_factory=dict)
@@ -42,12 +45,15 @@ class Agent:
 
     network: NetworkConfig
     learner: LearnerConfig
+    window: ViewConfig = field(default_factory=ViewConfig)  # what it sees otherwise than the environment's section says
 
 
 def agents(
     count: int, listed: Sequence[AgentsConfig], network: NetworkConfig, learner: LearnerConfig
 ) -> tuple[Agent, ...]:
-    """What each of so many agents is made of; seats that are not listed are as the top level says."""
+    """What each of so many agents is made of; where none is listed, all are as the top level says."""
+    if not listed:
+        return (Agent(network, learner),) * count
     found: list[Agent | None] = [None] * count
     for number, section in enumerate(listed):
         agent = _resolved(number, section, network, learner)
@@ -57,7 +63,14 @@ def agents(
             if found[seat] is not None:
                 raise ConfigError(f"'agents.{number}.seats' names seat {seat}, which is listed before")
             found[seat] = agent
-    return tuple(agent or Agent(network, learner) for agent in found)
+    missing = [str(seat) for seat, agent in enumerate(found) if agent is None]
+    if missing:
+        raise ConfigError(f"'agents' leaves out {_seats(missing)}, but there are {count} agents")
+    return tuple(agent for agent in found if agent is not None)
+
+
+def _seats(numbers: Sequence[str]) -> str:
+    return f"seat {numbers[0]}" if len(numbers) == 1 else f"seats {', '.join(numbers)}"
 
 
 def seats(text: str) -> Iterator[int]:
@@ -76,6 +89,7 @@ def _resolved(number: int, section: AgentsConfig, network: NetworkConfig, learne
     return Agent(
         network=check(_Network, {"network": _over(network, section.network)}, where).network,
         learner=check(_Learner, {"learner": own}, where).learner,
+        window=section.window,
     )
 
 

@@ -11,14 +11,16 @@ from pydantic_core import PydanticUndefined
 from keisei.config import (
     FREE_TO_CHANGE,
     Config,
-    GridworldConfig,
     GymnasiumGameConfig,
+    ParallelConfig,
     PettingZooGameConfig,
     PythonGameConfig,
-    SeatsViewConfig,
     ShogiConfig,
+    WorldsParallelConfig,
 )
+from keisei.config_agents import AgentsConfig
 from keisei.config_learner import DQNConfig, IQNConfig, PPOConfig
+from keisei.config_worlds import GridworldConfig, SeatsViewConfig
 from keisei.sections import Section, allowed
 
 _INTRODUCTION = """# Configuration
@@ -53,7 +55,8 @@ def sections() -> list[tuple[str, type[Section]]]:
             found += [("learner", learner) for learner in (PPOConfig, DQNConfig, IQNConfig)]
         elif isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             found.append((name, field.annotation))
-    return found
+    of_worlds: list[tuple[str, type[Section]]] = [("parallel", WorldsParallelConfig), ("agents", AgentsConfig)]
+    return found + of_worlds
 
 
 def reference() -> str:
@@ -63,7 +66,12 @@ def reference() -> str:
 
 
 def _section(name: str, section: type[Section]) -> str:
-    rows = [_row(field.alias or key, field) for key, field in section.model_fields.items()]
+    known = ParallelConfig.model_fields if section is WorldsParallelConfig else {}
+    rows = [
+        _row(field.alias or key, field)
+        for key, field in section.model_fields.items()
+        if key not in known or known[key].default != field.default
+    ]
     head = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
     return "\n".join([f"## `{name}`", "", f"{(section.__doc__ or '').strip()}", "", *head, *rows, ""])
 

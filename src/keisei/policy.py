@@ -57,6 +57,23 @@ class PlanesEncoder:
         return torch.from_numpy(planes).permute(0, 3, 1, 2)
 
 
+class RowsEncoder:
+    """Observations written out as rows of numbers, into memory that is used again and again."""
+
+    def __init__(self, write: Callable[[Array, Float32], None], size: int) -> None:
+        """`write` fills `[B, size]`."""
+        self._write = write
+        self._memory: Float32 = np.zeros((0, size), np.float32)
+
+    def __call__(self, seen: Array) -> Tensor:
+        """`[B, …]` → `[B, size]`, valid until the next call."""
+        if len(seen) > len(self._memory):
+            self._memory = np.zeros((len(seen), self._memory.shape[1]), np.float32)
+        rows = self._memory[: len(seen)]
+        self._write(seen, rows)
+        return torch.from_numpy(rows)
+
+
 @dataclass(frozen=True)
 class LegalChoices:
     """The legal actions of B lanes, padded to the longest list. A lane without any has one that counts for nothing."""

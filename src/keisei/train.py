@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,10 @@ from keisei import failed_batch
 from keisei.checkpoint import JSON, Checkpoint, CheckpointKeeper, Found, latest, restore
 from keisei.collect.collector import Collector
 from keisei.errors import CheckpointError, KeiseiError, LearningError
+from keisei.figures import figure_numbers
 from keisei.learning.learner import Learner
+from keisei.learning.population import Failure
+from keisei.learning.updating import Updating
 from keisei.metrics import Metrics
 from keisei.progress import Progress, part
 from keisei.rollout import Rollout
@@ -53,6 +55,7 @@ class Parts:
     run: Path
     config: str  # resolved, as YAML
     learner: Learner
+    updating: Updating
     collector: Collector
     evaluator: Evaluator
     keeper: CheckpointKeeper
@@ -60,6 +63,7 @@ class Parts:
     stop: StopRequest
     seats: tuple[str, ...]
     reasons: tuple[str, ...]
+    agents: int = 1  # who learn for themselves; each has every so-manieth lane
 
 
 @dataclass
@@ -132,7 +136,7 @@ class Training:
         learned = time.perf_counter()
         progress.iteration += 1
         progress.steps += rollout.steps
-        progress.games += int(rollout.ended.sum())
+        progress.games += int(rollout.ended.sum()) // self.parts.agents
         if progress.iteration % self.plan.model_sync_interval == 0:
             self._publish()
         numbers = {
@@ -164,34 +168,28 @@ class Training:
     # --- learning ----------------------------------------------------------------------------------------------------
 
     def _learn(self, rollout: Rollout) -> Mapping[str, float]:
-        before = self._learner_checkpoint()
-        try:
-            learnt = self.parts.learner.learn(rollout, self.progress.iteration, self._share())
-        except LearningError:
-            raise
-        except Exception as error:
-            self._skip(rollout, before, error)
-            return {}
+        outcome = self.parts.updating.update(rollout, self.progress.iteration, self._share())
+        for failure in outcome.failures:
+            self._keep(failure)
+        self._given_up = self._given_up or outcome.given_up
         if not _finite(self.parts.learner.network.state_dict()):
             raise LearningError(f"the weights are not finite after iteration {self.progress.iteration + 1}")
-        self._count_skipped(int(learnt.get("skipped_updates", 0)))
-        return learnt
+        self._count_skipped(int(outcome.numbers.get("skipped_updates", self.progress.skipped_updates)))
+        return outcome.numbers
 
     def _share(self) -> float:
         return self.progress.steps / self.plan.total_steps
 
-    def _skip(self, rollout: Rollout, before: Checkpoint, error: Exception) -> None:
-        """Leave the learner as it was, and keep the batch for a replay; the second time, give the run up."""
-        iteration = self.progress.iteration + 1
-        self._restore_learner(before)
-        text = f"the update of iteration {iteration} failed ({error!r})"
+    def _keep(self, failure: Failure) -> None:
+        """Count an update that has failed, and keep its batch for a replay; where one learner fails again, give up."""
+        self.progress.failed_updates += 1
+        text = failure.text
         try:
-            failed_batch.keep(self.parts.run, iteration, before, rollout, traceback.format_exc())
+            failed_batch.keep(self.parts.run, failure, self.progress, self.parts.config)
             text += f"; see it again with `keisei replay {self.parts.run}`"
         except CheckpointError as why:
             text += f"; its batch is lost: {why}"
-        self.progress.failed_updates += 1
-        if self.progress.failed_updates > 1:
+        if failure.agent is None and self.progress.failed_updates > 1:
             self._given_up = f"{text}; it is not the first one"
         else:
             self._tell("alarm", f"{text}; it is skipped")
@@ -240,7 +238,7 @@ class Training:
         if len(lengths):
             numbers["collect/mean_length"] = float(lengths.mean())
         numbers |= {f"collect/reason/{name}": int(counts[i]) for i, name in enumerate(self.parts.reasons) if i}
-        return numbers | _wins(rollout, self.parts.seats)
+        return numbers | _wins(rollout, self.parts.seats) | figure_numbers(rollout, self.parts.agents)
 
     def _record(self, numbers: Mapping[str, float]) -> None:
         progress, saving = self.progress, self.parts.keeper.statistics
@@ -283,16 +281,6 @@ class Training:
         collector.load_state(checkpoint.tensors["environment"])
         self._earlier_metrics = part(checkpoint.facts, "metrics")
         self._restored = found.folder
-
-    def _learner_checkpoint(self) -> Checkpoint:
-        """The learner's own part of a checkpoint, in memory of its own."""
-        tensors, facts = self.parts.learner.state()
-        return Checkpoint(
-            weights=_copied(self.parts.learner.network.state_dict()),
-            tensors={"optimizer": _copied(tensors)},
-            facts={"progress": self.progress.facts(), "learner": facts},
-            config=self.parts.config,
-        )
 
     def _restore_learner(self, checkpoint: Checkpoint) -> None:
         restore(self.parts.learner.network, checkpoint.weights)

@@ -11,6 +11,7 @@ from keisei.build.games import Game, game, match_environment
 from keisei.build.learners import learner, ppo
 from keisei.build.players import checkpoint_policy, network, opponent, policy
 from keisei.build.runs import evaluator, training
+from keisei.build.societies import run_agent_learner
 from keisei.build.stages import random_stage
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "policy",
     "ppo",
     "random_stage",
+    "run_agent_learner",
     "serial",
     "training",
     "workers",

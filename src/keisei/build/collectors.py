@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from keisei.build.automatic import chosen, fitting
 from keisei.build.games import Game, game
 from keisei.build.players import actor, checkpoint_policy
-from keisei.config import Config, ParallelConfig
+from keisei.build.societies import society_rules
+from keisei.config import Config, GridworldRun, ParallelConfig, check_run
 from keisei.errors import ConfigError
-from keisei.sections import Section, check
+from keisei.sections import Section
 
 if TYPE_CHECKING:
     from keisei.collect.blocks import BlockRules
@@ -103,7 +104,7 @@ def parallel_manager(
     """
     sections = {"environment": environment_config, "network": network_config, "parallel": parallel_config}
     plain = {name: one.model_dump() if isinstance(one, Section) else one for name, one in sections.items()}
-    config = check(Config, {"run": {"seed": seed}, **plain}, "in keisei.build.parallel_manager()")
+    config = check_run({"run": {"seed": seed}, **plain}, "in keisei.build.parallel_manager()")
     number = config.parallel.num_workers
     if number == "auto":
         raise ConfigError("'parallel.num_workers' must be a number here: only a run can measure how many are best")
@@ -115,16 +116,18 @@ def block_rules(config: Config, of: Game) -> BlockRules:
     from keisei.collect.blocks import BlockRules
     from keisei.collect.past import PastRules
 
-    return BlockRules(
+    section = config.parallel
+    rules = BlockRules(
         build_environment=of.build_environment,
         build_policy=partial(actor, config, of),
         build_frozen=partial(frozen_pools, config, of),
-        steps=config.parallel.rollout_length,
+        steps=section.rollout_length,
         seed=config.run.seed,
-        games=config.parallel.episodes_per_worker,
+        games=section.episodes_per_worker,
         finals=config.learner.kind != "ppo",
         past=PastRules(config.opponents.past_selves, config.opponents.past_interval),
     )
+    return society_rules(rules, config, of) if isinstance(config, GridworldRun) else rules
 
 
 def frozen_pools(config: Config, of: Game, past: Sequence[Actor]) -> ChooseFrozen:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from keisei.config import WORLDS, GridworldEnvironmentConfig, ShogiEnvironmentConfig
+from keisei.config import ShogiEnvironmentConfig
+from keisei.config_worlds import WORLDS, GridworldEnvironmentConfig
 from keisei.environment import Environment
 from keisei.errors import ConfigError
 from keisei.sections import check

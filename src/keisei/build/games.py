@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, cast
 
 from keisei.config import (
     Config,
-    GridworldConfig,
+    GridworldRun,
     GymnasiumGameConfig,
     PettingZooGameConfig,
     PythonGameConfig,
     ShogiConfig,
 )
+from keisei.config_agents import Agent, agents
+from keisei.config_network import NetworkConfig
+from keisei.config_worlds import GridworldConfig
 from keisei.environment import Environment, Group, Int64
 from keisei.errors import ConfigError
 
 if TYPE_CHECKING:
+    from keisei.build.gridworlds import Sight
     from keisei.collect.collector import BuildEnvironment
     from keisei.opponents import ActionValues
     from keisei.policy import Encoder
@@ -51,11 +55,26 @@ class Game:
     seats: tuple[str, ...]
     reasons: tuple[str, ...]
     lanes_per_copy: int
+    sights: tuple[Sight, ...] = ()  # what each seat's network gets, where it is said seat by seat
 
     @property
     def duel(self) -> bool:
         """Whether two seats take turns in each lane: then matches can be played, and frozen opponents play along."""
         return len(self.seats) == 2 and self.lanes_per_copy == 1
+
+    def seat(self, number: int, network: NetworkConfig) -> Game:
+        """The game as one seat's network sees it."""
+        if not self.sights:
+            return self
+        sight = self.sights[number]
+        encoder, shape = sight.row() if network.kind == "mlp" else sight.planes()
+        return replace(self, encoder=encoder, input_shape=shape)
+
+    def in_blocks(self, blocks: int) -> Game:
+        """The game in sets of so many blocks."""
+        from keisei.collect.block_set import set_group
+
+        return replace(self, group=set_group(self.group, blocks))
 
 
 def game(config: Config) -> Game:
@@ -68,7 +87,8 @@ def game(config: Config) -> Game:
     if isinstance(section, PettingZooGameConfig):
         return _plain_game(partial(pettingzoo_block, section, size, seed))
     if isinstance(section, GridworldConfig):
-        return _gridworld_game(section, size, seed)
+        assert isinstance(config, GridworldRun), "configurations of gridworlds are read by load_run"
+        return _gridworld_game(config)
     return _plain_game(partial(gymnasium_block, section, size, seed))
 
 
@@ -93,19 +113,26 @@ def _shogi_game(section: ShogiConfig, size: int, seed: int) -> Game:
     )
 
 
-def _gridworld_game(section: GridworldConfig, size: int, seed: int) -> Game:
-    from keisei.build.gridworlds import gridworld_block
-    from keisei.gridworld import GridworldEnvironment
-    from keisei.policy import PlanesEncoder
+def _gridworld_game(config: GridworldRun) -> Game:
+    from keisei.build.gridworlds import gridworld_block, sights
 
-    built = _plain_game(partial(gridworld_block, section, size, seed))
+    section, parallel = config.environment, config.parallel
+    windows = tuple(agent.window for agent in agents_of_run(config)) if config.agents else ()
+    built = _plain_game(partial(gridworld_block, section, parallel.block_size, config.run.seed, windows))
     if section.observation != "packed":
         return built
     first = built.build_environment(0)
-    assert isinstance(first, GridworldEnvironment)
-    (how,) = first.encodings
-    encoder = partial(PlanesEncoder, how.write_last, (how.size, how.size, how.planes))
-    return replace(built, encoder=encoder, input_shape=how.shape)
+    try:
+        return replace(built, sights=sights(first))
+    finally:
+        first.close()
+
+
+def agents_of_run(config: GridworldRun) -> tuple[Agent, ...]:
+    """What each agent of a run is made of."""
+    from keisei.build.gridworlds import agents_of
+
+    return agents(agents_of(config.environment), config.agents, config.network, config.learner)
 
 
 def _plain_game(build_environment: BuildEnvironment) -> Game:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keisei.build.games import Game, game
-from keisei.config import Config, NetworkConfig, load_run
+from keisei.config import Config, GridworldRun, load_run
 from keisei.config_learner import DQNConfig, IQNConfig, PPOConfig
+from keisei.config_network import NetworkConfig
 from keisei.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -75,7 +76,11 @@ def policy(section: NetworkConfig, of: Game, seed: int) -> Policy:
 
 
 def actor(config: Config, of: Game) -> Actor:
-    """Who acts in a run: as its learner needs it."""
+    """Who acts in a run: as its learner needs it, or all its agents together."""
+    if isinstance(config, GridworldRun):
+        from keisei.build.societies import society_actor
+
+        return society_actor(config, of)
     section, seed = config.learner, config.run.seed
     if isinstance(section, PPOConfig):
         return policy(config.network, of, seed)

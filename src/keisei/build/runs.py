@@ -10,14 +10,20 @@ from keisei.build.collectors import collector
 from keisei.build.games import Game, game, match_environment
 from keisei.build.learners import learner
 from keisei.build.players import opponent
-from keisei.config import Config, as_yaml
+from keisei.build.societies import resolved, society_learner
+from keisei.config import Config, GridworldRun, as_yaml
 
 if TYPE_CHECKING:
     from keisei.arena.evaluation import BuildOpponent, MatchEvaluator
+    from keisei.arena.living import LivingEvaluator
+    from keisei.environment import Environment
+    from keisei.learning.learner import Learner
+    from keisei.learning.society import SocietyLearner
+    from keisei.learning.updating import Updating
     from keisei.metrics import Metrics
     from keisei.policy import Actor
     from keisei.stopping import StopRequest
-    from keisei.train import Training
+    from keisei.train import Evaluator, Training
 
 
 def evaluator(config: Config, of: Game, learnt: Actor, run: Path, stop: StopRequest) -> MatchEvaluator:
@@ -38,33 +44,70 @@ def evaluator(config: Config, of: Game, learnt: Actor, run: Path, stop: StopRequ
     )
 
 
+def living_evaluator(config: GridworldRun, learnt: SocietyLearner, stop: StopRequest) -> LivingEvaluator:
+    """Who lets a run's agents live in worlds that are none of the run's."""
+    from keisei.arena.living import LivingEvaluator
+    from keisei.build.societies import evaluated_society
+
+    section, seed = config.evaluation, config.run.seed + _EVALUATED
+
+    def build_environment(copies: int, first: int) -> Environment:
+        blocks = config.parallel.model_copy(update={"block_size": copies})
+        run = config.run.model_copy(update={"seed": seed % 2**64})
+        of = game(config.model_copy(update={"parallel": blocks, "run": run}))
+        return of.build_environment(first * len(of.seats))
+
+    return LivingEvaluator(
+        build_environment=build_environment,
+        build_actor=partial(evaluated_society, config, learnt),
+        play=section.play,
+        compared="random" in section.against,
+        seed=seed % 2**64,
+        stop=stop,
+    )
+
+
+_EVALUATED = 0x6C697665
+"""Added to the seed: the worlds of an evaluation are none in which anybody learns."""
+
+
 def training(config: Config, run: Path, metrics: Metrics, stop: StopRequest, of: Game | None = None) -> Training:
     """A whole run, ready to begin or to be brought to where it stood; `of` is its game, unless it is built here."""
     from keisei.checkpoint import CheckpointKeeper
+    from keisei.learning.updating import ManyLearners, OneLearner
     from keisei.train import Parts, Plan, Training
 
-    of = of or game(config)
-    learns = learner(config, of)
     training: Training | None = None
 
     def tell(kind: str, text: str) -> None:
         metrics.event(training.progress.iteration if training else 0, kind, text)
 
-    alarm = partial(tell, "alarm")
-
+    of = of or game(config)
+    learns: Learner
+    updating: Updating
+    evaluates: Evaluator
+    if isinstance(config, GridworldRun):
+        config = resolved(config, of, tell)
+        learns = society = society_learner(config, of)
+        updating, evaluates = ManyLearners(society), living_evaluator(config, society, stop)
+    else:
+        learns = alone = learner(config, of)
+        updating, evaluates = OneLearner(alone), evaluator(config, of, alone.policy, run, stop)
     parts = Parts(
         run=run,
         config=as_yaml(config),
         learner=learns,
+        updating=updating,
         collector=collector(config, of, tell),
-        evaluator=evaluator(config, of, learns.policy, run, stop),
+        evaluator=evaluates,
         keeper=CheckpointKeeper(
-            run, every=config.run.checkpoint_interval, keep=config.run.keep_checkpoints, alarm=alarm
+            run, every=config.run.checkpoint_interval, keep=config.run.keep_checkpoints, alarm=partial(tell, "alarm")
         ),
         metrics=metrics,
         stop=stop,
         seats=of.seats if of.duel else (),
         reasons=of.reasons,
+        agents=len(of.seats) if isinstance(config, GridworldRun) else 1,
     )
     plan = Plan(
         total_steps=config.run.total_steps,

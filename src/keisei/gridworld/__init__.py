@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from keisei.gridworld.engine import GridworldEnvironment
-from keisei.gridworld.view import View
+from keisei.gridworld.view import Encoding, View
 from keisei.gridworld.world import SHIPPED, World, WorldFile, load_world
 
-__all__ = ["SHIPPED", "GridworldEnvironment", "View", "World", "WorldFile", "load_world"]
+__all__ = ["SHIPPED", "Encoding", "GridworldEnvironment", "View", "World", "WorldFile", "load_world"]

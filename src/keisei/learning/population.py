@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from keisei.checkpoint import JSON, restore
-from keisei.errors import CheckpointError, LearningError
+from keisei.errors import CheckpointError, GivenUpError, LearningError
 from keisei.learning.learner import Facts, Learner
 from keisei.learning.q_learner import QLearner
 from keisei.learning.q_update import Chunk
@@ -31,8 +31,9 @@ Training = Literal["looped", "stacked", "threads"] | int
 class Failure:
     """An agent's update that raised an exception, with all it takes to see it again."""
 
-    agent: int
+    agent: int | None  # None: there is one learner
     iteration: int
+    update: int  # of the iteration, counted from 0; -1: learning as a whole
     text: str  # one line
     traceback: str
     rollout: Rollout  # valid until the next one is collected
@@ -75,7 +76,7 @@ class Population:
     def learn(self, rollouts: Sequence[Rollout], iteration: int, progress: float) -> Mapping[str, float]:
         """Let each agent learn from its own rollout; gives means over agents, and each agent's loss.
 
-        Raises LearningError, when all the others have learnt, where one has failed too often in a row.
+        Raises GivenUpError, when all the others have learnt, where one has failed too often in a row.
         """
         epoch = _Epoch(self.learners, rollouts, iteration, progress)
         with torch_threads(1):
@@ -89,7 +90,7 @@ class Population:
         given_up = [outcome.given_up for outcome in epoch.outcomes if outcome.given_up]
         given_up += self._count(epoch)
         if given_up:
-            raise LearningError("; ".join(given_up))
+            raise GivenUpError("; ".join(given_up))
         return self._report(epoch)
 
     def _count(self, epoch: _Epoch) -> Iterator[str]:
@@ -168,7 +169,7 @@ class _Epoch:
         except Exception as error:
             restore(learner.network, weights)
             learner.load_state(kept, facts)
-            self._fail(agent, error)
+            self._fail(agent, -1, error)
         else:
             self.outcomes[agent].numbers = numbers
 
@@ -178,7 +179,7 @@ class _Epoch:
             try:
                 self._own(agent).remember(self._rollouts[agent])
             except Exception as error:
-                self._fail(agent, error)
+                self._fail(agent, -1, error)
         for update in range(self._own(agents[0]).settings.updates):
             able = [agent for agent in agents if self._goes_on(agent) and self._own(agent).ready]
             if able:
@@ -196,7 +197,7 @@ class _Epoch:
             self.outcomes[agents[0]].given_up = str(error)
         except Exception as error:
             if len(agents) == 1:
-                self._fail(agents[0], error)
+                self._fail(agents[0], update, error)
             else:
                 for agent in agents:
                     self._update([agent], update, scratch, tallies)
@@ -204,7 +205,7 @@ class _Epoch:
             for agent, report in zip(agents, reports, strict=True):
                 tallies[agent].add(report)
 
-    def _fail(self, agent: int, error: Exception) -> None:
+    def _fail(self, agent: int, update: int, error: Exception) -> None:
         self.outcomes[agent].failed = True
         learner = self._learners[agent]
         tensors, facts = learner.state()
@@ -212,6 +213,7 @@ class _Epoch:
             Failure(
                 agent=agent,
                 iteration=self._iteration,
+                update=update,
                 text=f"the update of agent {agent} in epoch {self._iteration + 1} failed ({error!r})",
                 traceback="".join(traceback.format_exception(error)),
                 rollout=self._rollouts[agent],

@@ -110,6 +110,11 @@ class QLearner:
             self.finish(iteration)
         return {**tally.means(), **self.numbers()}
 
+    def repeat(self, iteration: int, update: int, progress: float) -> Mapping[str, float]:
+        """One update by itself, from what is remembered; gives what it has to report."""
+        with torch_threads(self.settings.threads):
+            return self._alone.update(iteration, update, progress)[0]
+
     @cached_property
     def _alone(self) -> Chunk:
         return Chunk([self], Scratch())  # not before it is needed: a population has chunks of its own
