@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keisei.config import WORLDS, GridworldEnvironmentConfig
+from keisei.config_worlds import WORLDS, GridworldEnvironmentConfig
 from keisei.errors import ConfigError
 from keisei.sections import check, read_values
 
