@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "shogi/batch.hpp"
+#include "shogi/drawing.hpp"
 #include "shogi/game.hpp"
 
 namespace nb = nanobind;
@@ -255,6 +256,50 @@ void expand_all(const PackedArray& in, int move_limit, T* out, void (*expand_one
     for (std::size_t i = 0; i < n; ++i) expand_one(rows + i * packed::kBytes, move_limit, out + i * kPlaneCells);
 }
 
+// Where the lists of legal actions of n lanes lie, one behind the other from the first offset on.
+struct LegalLists {
+    const Action* actions;
+    const std::int32_t* offsets;  // [n + 1]
+
+    const Action* begin(std::size_t lane) const { return actions + (offsets[lane] - offsets[0]); }
+    int count(std::size_t lane) const { return offsets[lane + 1] - offsets[lane]; }
+};
+
+LegalLists checked_lists(const AnyArray& actions, const AnyArray& offsets, std::size_t lanes) {
+    const std::int32_t* const places = checked<std::int32_t>(offsets, "offsets", {lanes + 1});
+    for (std::size_t i = 0; i < lanes; ++i)
+        if (places[i + 1] < places[i] || places[i + 1] - places[i] > kMostLegalMoves)
+            throw nb::value_error("offsets: expected lists of 0 to 593 actions");
+    const std::size_t size = std::size_t(places[lanes] - places[0]);
+    const Action* const listed = checked<Action>(actions, "legal", {size});
+    if (size && *std::max_element(listed, listed + size) >= kActions)
+        throw nb::value_error("legal: expected actions from 0 to 13526");
+    return {listed, places};
+}
+
+void draw_all(const AnyArray& cells, const AnyArray& parts, const AnyArray& legal, const AnyArray& offsets,
+              const AnyArray& uniform, float temperature, const AnyArray& action, const AnyArray& choice,
+              const AnyArray& log_probability) {
+    if (cells.ndim() != 2) throw nb::value_error("cells: expected a C-contiguous float32 array [lanes, cells]");
+    const std::size_t n = cells.shape(0), width = cells.shape(1);
+    const float* const said = checked<float>(cells, "cells", {n, width});
+    const Preferences preferences{checked<std::uint32_t>(parts, "parts", {kActions, kPartsPerAction}), width,
+                                  temperature};
+    const LegalLists lists = checked_lists(legal, offsets, n);
+    const float* const numbers = checked<float>(uniform, "uniform", {n});
+    std::int64_t* const actions = checked<std::int64_t>(action, "action", {n});
+    std::int64_t* const choices = checked<std::int64_t>(choice, "choice", {n});
+    float* const log_probabilities = checked<float>(log_probability, "log_probability", {n});
+    const nb::gil_scoped_release release;
+    for (std::size_t i = 0; i < n; ++i) {
+        const int count = lists.count(i);
+        const Drawn drawn = count ? draw(preferences, said + i * width, lists.begin(i), count, numbers[i]) : Drawn{};
+        actions[i] = count ? lists.begin(i)[drawn.choice] : 0;
+        choices[i] = drawn.choice;
+        log_probabilities[i] = drawn.log_probability;
+    }
+}
+
 void bind_game(nb::module_& m) {
     nb::class_<Game>(m, "Game")
         .def(
@@ -408,6 +453,9 @@ void bind_actions(nb::module_& m) {
             expand_all(in, move_limit, planes, expand_channels_last);
         },
         nb::arg("packed").noconvert(), "move_limit"_a, nb::arg("out").noconvert());
+    m.def("draw", &draw_all, nb::arg("cells").noconvert(), nb::arg("parts").noconvert(), nb::arg("legal").noconvert(),
+          nb::arg("offsets").noconvert(), nb::arg("uniform").noconvert(), "temperature"_a,
+          nb::arg("action").noconvert(), nb::arg("choice").noconvert(), nb::arg("log_probability").noconvert());
 }
 
 }  // namespace

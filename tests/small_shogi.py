@@ -83,7 +83,7 @@ def shake(network: Network, seed: int, by: float = 0.05) -> None:
 def small_policy(kind: str = "convolutional", seed: int = 0, *, game: Game | None = None) -> Policy:
     """A policy that has learnt something."""
     of = game or small_game()
-    return Policy(small_network(kind, seed), of.encoder())
+    return build.policy_of(small_network(kind, seed), of)
 
 
 def small_collector(

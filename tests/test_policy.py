@@ -340,7 +340,7 @@ def test_all_593_moves_can_be_chosen(form: LegalForm) -> None:
     rows = 2000
     values = np.repeat(np.asarray(table.values), rows, axis=0)
     many = LegalChoices(None if legal.actions is None else legal.actions.expand(rows, -1), legal.mask.expand(rows, -1))
-    policy = small_policy()
+    policy = small_policy(game=small_game(legal=form))
     with torch.no_grad():
         logits, _ = policy.network(policy.encode(table.values), legal.actions)
     numbers = np.append((np.arange(rows - 1) / (rows - 1)).astype(np.float32), ALMOST_ONE)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from keisei import build
 from keisei.build import Game
 from keisei.collect.blocks import BlockRules, nobody
 from keisei.collect.collector import Weights
@@ -17,7 +18,6 @@ from keisei.collect.serial import SerialCollector
 from keisei.environment import UInt8
 from keisei.errors import StateError
 from keisei.networks import Network
-from keisei.policy import Policy
 from keisei.rollout import ARRAYS, Rollout, RolloutLayout
 from keisei.threads import torch_threads
 from plain_network import stubborn_policy
@@ -218,7 +218,7 @@ def test_collector_acts_with_published_weights_only() -> None:
 
 def collected_with(network: Network, saved: Weights) -> list[list[dict[str, bytes]]]:
     """What iteration 1 collects from these states with these weights from the start."""
-    policy = Policy(network, game().encoder())
+    policy = build.policy_of(network, game())
     collecting = small_collector(game(), policy, blocks=BLOCKS, steps=STEPS, seed=SEED)
     collecting.load_state(saved)
     return collected(collecting, (1,))

@@ -78,7 +78,7 @@ def test_agents_that_cannot_be_are_refused(listed: list[dict[str, object]], expe
 def echo_game(copies: int = COPIES, numbers: int = SEATS) -> Game:
     build: Callable[[int], EchoWorld] = partial(_world, copies, numbers)
     group = build(0).groups[0]
-    return Game(build, group, number_encoder, (NUMBERS,), None, None, build(0).seats, build(0).reasons, numbers)
+    return Game(build, group, number_encoder, (NUMBERS,), None, None, None, build(0).seats, build(0).reasons, numbers)
 
 
 def _world(copies: int, numbers: int, first_lane: int) -> EchoWorld:

@@ -19,6 +19,7 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Int8 = npt.NDArray[np.int8]
 UInt8 = npt.NDArray[np.uint8]
+UInt32 = npt.NDArray[np.uint32]
 UInt16 = npt.NDArray[np.uint16]
 Bool = npt.NDArray[np.bool_]
 

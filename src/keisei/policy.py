@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Protocol
 
@@ -15,8 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
-from keisei.environment import Array, Float32, Group, Int32, Int64, Legal
+from keisei.environment import Array, Bool, Float32, Group, Int32, Int64, Legal, UInt32
 from keisei.networks import Network
+from keisei.networks.network import ConvolutionalPolicy
 
 _LARGEST = 1e30
 """Logits beyond count as this: the difference of two must be a number."""
@@ -45,16 +47,16 @@ class PlanesEncoder:
         """`write` fills `[B, *shape]`, shape being height, width, planes."""
         self._write = write
         self._shape = shape
-        self._memory: Float32 = np.zeros(0, np.float32)
+        self._memory = torch.zeros(0)  # aligned as vector instructions like it, which NumPy's would not be
 
     def __call__(self, seen: Array) -> Tensor:
         """`[B, …]` → `[B, planes, height, width]`, valid until the next call."""
         size = len(seen) * prod(self._shape)
         if size > len(self._memory):
-            self._memory = np.zeros(size, np.float32)
-        planes = self._memory[:size].reshape(len(seen), *self._shape)
-        self._write(seen, planes)
-        return torch.from_numpy(planes).permute(0, 3, 1, 2)
+            self._memory = torch.zeros(size)
+        planes = self._memory[:size].view(len(seen), *self._shape)
+        self._write(seen, planes.numpy())
+        return planes.permute(0, 3, 1, 2)
 
 
 class RowsEncoder:
@@ -84,6 +86,41 @@ class LegalChoices:
     def of(self, lanes: Int64) -> LegalChoices:
         """Those of some lanes."""
         return LegalChoices(None if self.actions is None else self.actions[lanes], self.mask[lanes])
+
+
+class ListedChoices(LegalChoices):
+    """Legal actions as lists that lie one behind the other; padded only for those who ask."""
+
+    def __init__(self, listed: Array, offsets: Int32) -> None:
+        """`listed [n] uint16`; lane i may play `listed[offsets[i] - offsets[0]:offsets[i + 1] - offsets[0]]`."""
+        self.listed = listed
+        self.offsets = offsets
+
+    @cached_property
+    def actions(self) -> Tensor:
+        """`[B, L]` int64."""
+        padded = np.zeros(self._within.shape, np.int64)
+        padded[self._within] = self.listed
+        return torch.from_numpy(padded)
+
+    @cached_property
+    def mask(self) -> Tensor:
+        """`[B, L]` bool."""
+        mask = self._within.copy()
+        mask[:, 0] = True
+        return torch.from_numpy(mask)
+
+    @cached_property
+    def _within(self) -> Bool:
+        lengths = np.diff(self.offsets)
+        columns = np.arange(max(1, int(lengths.max(initial=0))), dtype=np.int32)  # far faster than int64
+        within: Bool = columns < lengths[:, None]
+        return within
+
+    def of(self, lanes: Int64) -> LegalChoices:
+        """Those of some lanes."""
+        starts, lengths = self.offsets[lanes] - self.offsets[0], self.offsets[lanes + 1] - self.offsets[lanes]
+        return choices_of_lists(self.listed[places_in_lists(starts, lengths)], lengths)
 
 
 @dataclass(frozen=True)
@@ -158,6 +195,37 @@ class Policy:
         return Evaluation(log_probability, entropy, value)
 
 
+Draw = Callable[[Float32, UInt32, Array, Int32, Float32, float], tuple[Int64, Int64, Float32]]
+"""From cells `[B, C]`, the cells of each action `[A, P]`, lists and their offsets, `uniform [B]` and a temperature to
+actions, places in the lists, and log-probabilities, `[B]` each."""
+
+
+class CellPolicy(Policy):
+    """A policy whose logits are sums of cells, summed up natively, and only for legal actions: see `Draw`.
+
+    Its chosen actions' log-probabilities are those of `evaluate`, but for the rounding of their last digits.
+    """
+
+    def __init__(self, network: Network, encode: Encoder, draw: Draw, temperature: float = 1.0) -> None:
+        super().__init__(network, encode, temperature)
+        assert isinstance(network.policy, ConvolutionalPolicy)
+        self._head = network.policy
+        self._draw = draw
+        self._parts = np.ascontiguousarray(self._head.parts.numpy().T).astype(np.uint32)  # -1 becomes the largest
+
+    @torch.inference_mode()
+    def act(self, seen: Array, legal: LegalChoices, uniform: Float32) -> Decision:
+        """Sample one legal action per lane; `uniform [B]` in [0, 1) decides which."""
+        assert isinstance(legal, ListedChoices)
+        features = self.network.body(self.encode(seen))
+        value = self.network.value(features).squeeze(-1).numpy()
+        cells = self._head.cells(features).numpy()
+        action, choice, log_probability = self._draw(
+            cells, self._parts, legal.listed, legal.offsets, uniform, self.temperature
+        )
+        return Decision(choice, action, log_probability, value)
+
+
 class _Choice(torch.autograd.Function):
     """Log-probability of choices and entropy over legal actions, with their gradients: one node of a graph, not ten.
 
@@ -202,7 +270,7 @@ def sample(log_probabilities: Tensor, uniform: Tensor) -> Tensor:
 def legal_choices(group: Group, legal: Legal) -> LegalChoices:
     """The legal actions of a group's lanes as tensors."""
     if group.legal == "list":
-        return choices_of_lists(legal.actions[: legal.offsets[-1]], np.diff(legal.offsets))
+        return ListedChoices(legal.actions[: legal.offsets[-1]], legal.offsets)
     if group.legal == "mask":
         mask = legal.actions.view(np.bool_)
     else:
@@ -220,14 +288,18 @@ def choices_of_mask(mask: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Le
     return LegalChoices(None, torch.from_numpy(mask))
 
 
-def choices_of_lists(actions: Array, lengths: Int32 | Int64) -> LegalChoices:
+def choices_of_lists(actions: Array, lengths: Int32 | Int64) -> ListedChoices:
     """Choices of lists that lie one behind the other; `lengths [B]`."""
-    longest = max(1, int(lengths.max(initial=0)))
-    mask = np.arange(longest, dtype=np.int32) < lengths[:, None].astype(np.int32)  # far faster than with int64
-    padded = np.zeros(mask.shape, np.int64)
-    padded[mask] = actions
-    mask[:, 0] = True
-    return LegalChoices(torch.from_numpy(padded), torch.from_numpy(mask))
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return ListedChoices(actions, offsets)
+
+
+def places_in_lists(starts: Int32 | Int64, lengths: Int32 | Int64) -> Int64:
+    """Where the entries of lists lie that begin anywhere, one list after the other."""
+    ends = np.cumsum(lengths, dtype=np.int64)
+    places: Int64 = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+    return places
 
 
 def _decision(legal: LegalChoices, choice: Tensor, log_probabilities: Tensor, value: Tensor) -> Decision:

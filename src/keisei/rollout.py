@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from keisei.environment import NO_SEAT, Array, Bool, Float32, Group, Int32, Int64, Legal, Observation, UInt8
-from keisei.policy import LegalChoices, choices_of_lists, choices_of_mask
+from keisei.policy import LegalChoices, ListedChoices, choices_of_lists, choices_of_mask, places_in_lists
 
 _ALIGNMENT = 64
 
@@ -111,7 +111,7 @@ class Rollout:
         if self.group.legal != "list":
             return choices_of_mask(_mask(self.group, self.legal_actions[0, step]))
         offsets = self.legal_offsets[0, step]
-        return choices_of_lists(self.legal_actions[0, offsets[0] : offsets[-1]], offsets[1:] - offsets[:-1])
+        return ListedChoices(self.legal_actions[0, offsets[0] : offsets[-1]], offsets)
 
     def choices_of(self, rows: Int64) -> LegalChoices:
         """The legal choices of any rows, numbered over [N, T, B]."""
@@ -120,9 +120,7 @@ class Rollout:
             return choices_of_mask(_mask(self.group, self.legal_actions[blocks, steps, lanes]))
         starts = self.legal_offsets[blocks, steps, lanes].astype(np.int64)
         lengths = self.legal_offsets[blocks, steps, lanes + 1] - starts
-        ends = np.cumsum(lengths)
-        within = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)
-        actions = self.legal_actions[np.repeat(blocks, lengths), np.repeat(starts, lengths) + within]
+        actions = self.legal_actions[np.repeat(blocks, lengths), places_in_lists(starts, lengths)]
         return choices_of_lists(actions, lengths)
 
     def observations_of(self, rows: Int64) -> Array:

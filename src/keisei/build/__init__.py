@@ -9,7 +9,7 @@ from keisei.build.collectors import collector, parallel_manager, serial, workers
 from keisei.build.environments import environment, gymnasium, pettingzoo
 from keisei.build.games import Game, game, match_environment
 from keisei.build.learners import learner, ppo
-from keisei.build.players import checkpoint_policy, network, opponent, policy
+from keisei.build.players import checkpoint_policy, network, opponent, policy, policy_of
 from keisei.build.runs import evaluator, training
 from keisei.build.societies import run_agent_learner
 from keisei.build.stages import random_stage
@@ -29,6 +29,7 @@ __all__ = [
     "parallel_manager",
     "pettingzoo",
     "policy",
+    "policy_of",
     "ppo",
     "random_stage",
     "run_agent_learner",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from keisei.build.gridworlds import Sight
     from keisei.collect.collector import BuildEnvironment
     from keisei.opponents import ActionValues
-    from keisei.policy import Encoder
+    from keisei.policy import Draw, Encoder
 
 _MATCH_COPIES = 100
 _MATCH_RULES = {"random_plies": 0, "remembered_share": 0.0, "openings": ("startpos",), "move_limit": 512}
@@ -51,6 +51,7 @@ class Game:
     encoder: Callable[[], Encoder]
     input_shape: tuple[int, ...]  # of one observation as a network gets it
     policy_cells: PolicyCells | None
+    draw: Draw | None  # natively from such cells, where there is a way
     action_values: ActionValues | None  # what greed goes by
     seats: tuple[str, ...]
     reasons: tuple[str, ...]
@@ -106,6 +107,7 @@ def _shogi_game(section: ShogiConfig, size: int, seed: int) -> Game:
         encoder=partial(PlanesEncoder, write, (9, 9, actions.PLANES)) if packed else number_encoder,
         input_shape=(actions.PLANES, 9, 9),
         policy_cells=PolicyCells(actions.POLICY_PLANES, 81, actions.policy_parts),
+        draw=actions.draw_actions if section.legal == "list" else None,
         action_values=captures.capture_values,
         seats=first.seats,
         reasons=first.reasons,
@@ -148,6 +150,7 @@ def _plain_game(build_environment: BuildEnvironment) -> Game:
         encoder=number_encoder,
         input_shape=group.shape,
         policy_cells=None,
+        draw=None,
         action_values=None,
         seats=tuple(first.seats),
         reasons=first.reasons,

@@ -59,8 +59,13 @@ class ConvolutionalPolicy(nn.Module):
 
     def forward(self, features: Tensor, actions: Tensor | None) -> Tensor:
         """Features `[B, C, H, W]` → logits `[B, L]`."""
-        cells = self.convolution(features).permute(0, 2, 3, 1).flatten(1)  # no copy where channels are last
+        cells = self.cells(features)
         return reduce(torch.add, (self._read(cells, places, actions) for places in self.parts))
+
+    def cells(self, features: Tensor) -> Tensor:
+        """Features `[B, C, H, W]` → what the logits are sums of, `[B, H · W · channels]`."""
+        cells: Tensor = self.convolution(features)
+        return cells.permute(0, 2, 3, 1).flatten(1)  # no copy where channels are last
 
     def _read(self, cells: Tensor, places: Tensor, actions: Tensor | None) -> Tensor:
         """One part of each action: cells `[B, H · W · channels]`, places `[A]` → `[B, L]`, 0 where there is none."""

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from keisei.environment import Array, Float32, Int64, UInt8
+from keisei.environment import Array, Float32, Int32, Int64, UInt8, UInt32
 from keisei.errors import ConfigError
 from keisei.shogi import _native
 from keisei.shogi.arguments import checked_text
@@ -49,6 +49,20 @@ def expand(packed: UInt8, move_limit: int, dtype: npt.DTypeLike = np.uint8) -> A
 def write_planes(packed: UInt8, planes: Float32, *, move_limit: int) -> None:
     """Fill `planes [N, 9, 9, 46]` from packed positions `[N, 99]`: the form that a convolution on a CPU likes best."""
     _native.expand_channels_last(packed, move_limit, planes)
+
+
+def draw_actions(
+    cells: Float32, parts: UInt32, legal: Array, offsets: Int32, uniform: Float32, temperature: float
+) -> tuple[Int64, Int64, Float32]:
+    """One legal action per lane, its place in the lane's list, and its log-probability, `[B]` each.
+
+    An action's logit is the sum of the cells `[B, C]` that its `parts [13527, 2]` name; numbers from C on name none.
+    Lists lie one behind the other: `offsets [B + 1]` says where, `uniform [B]` in [0, 1) decides.
+    """
+    lanes = len(cells)
+    action, choice, log_probability = np.empty(lanes, np.int64), np.empty(lanes, np.int64), np.empty(lanes, np.float32)
+    _native.draw(cells, parts, legal, offsets, uniform, temperature, action, choice, log_probability)
+    return action, choice, log_probability
 
 
 POLICY_PLANES = 47
