@@ -7,7 +7,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, model_validator
 
-from keisei.config_learner import Number
 from keisei.sections import Section
 
 WORLDS = ("treasure_hunt", "cleanup", "tag", "stag_hunt", "iowa", "empty", "gridworld")
@@ -61,7 +60,7 @@ class GridworldConfig(ViewConfig):
     """How many agents live in each world; the world's own number by default."""
     max_turns: int | None = Field(default=None, ge=1)
     """Turns of an episode, which then is cut off; the world's own number by default."""
-    numbers: dict[str, Number] = Field(default_factory=dict)
+    numbers: dict[str, int | float] = Field(default_factory=dict)
     """Other numbers of the world, by name; `keisei worlds NAME` says which it has."""
     turns: Literal["simultaneous", "sequential"] = "simultaneous"
     """All agents decide on the world as it stands, or each sees what the ones before it did."""
