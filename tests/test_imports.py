@@ -18,9 +18,9 @@ SOURCES = ROOT / "src" / "keisei"
 # The adapters stand behind the opponents, who play in the environments that they hand out.
 _ORDER = """
 errors heap sections config_learner config_network config_worlds config_agents config config_reference environment
-testing shogi gridworld networks policy acting opponents adapters rollout threads checkpoint replay learning collect
-parallel history words crew_rows metrics screen view film tables stopping run_folder progress failed_batch figures
-arena train build plot usi web bench cli __main__
+testing shogi gridworld networks policy acting opponents adapters small_picture rollout spectator threads checkpoint
+replay learning collect parallel history words crew_rows metrics screen view film tables stopping run_folder
+progress failed_batch figures arena train build plot_pieces plot_societies plot usi web bench cli __main__
 """
 ORDER = _ORDER.split()
 DOMAINS = ("shogi", "gridworld")

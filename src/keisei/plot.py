@@ -1,6 +1,7 @@
 """A run's learning curves as one picture: how strong it is, how its games go, what learning says, how fast it is.
 
-Each panel is a function that draws what the records have and says so where they have nothing.
+Where several agents learn, the upper panels are those of `plot_societies.py`. Each panel is a function that draws what
+the records have and says so where they have nothing.
 """
 
 from __future__ import annotations
@@ -15,25 +16,35 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
-from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
-from numpy.typing import ArrayLike, NDArray
+from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from keisei.errors import RunError
 from keisei.history import Evaluation, Record, read
+from keisei.plot_pieces import (
+    COLOURS,
+    FAINT,
+    INK,
+    MOST_MARKS,
+    Array,
+    curve,
+    from_zero,
+    furnish,
+    legend,
+    line,
+    nothing,
+    steps_of,
+    title,
+    values_of,
+)
+from keisei.plot_societies import agents_of, deeds, inequality, returns, sustainability
 from keisei.screen import label, shown_numbers
 from keisei.words import amount, duration, number
 
-Array = NDArray[np.float64]
 Panel = Callable[[Axes, Sequence[Record]], None]
 
-INK = "#24292f"
-FAINT = "#8c959f"
 SHARES = ("#3c8d53", "#d9b44a", "#6aa5c9", "#a889c4", "#c0434d", "#8c959f", "#c8ccd2")
-COLOURS = ("#2f6fb5", "#d9822b", "#3c8d53", "#8a5fb0", "#c0434d", "#5b8a8f", "#b59a2f", "#7a6a5a")
 MOST_BINS = 120
-MOST_MARKS = 24
 MOST_OPPONENTS = 6
-SMOOTH_FROM = 40  # with fewer points than this, the points are the curve
 
 
 def plot(run: Path, out: Path) -> None:
@@ -65,26 +76,21 @@ def draw(records: Sequence[Record], name: str) -> Figure:
     grid = GridSpec(3, 12, figure, 0.055, 0.065, 0.98, 0.885, wspace=1.6, hspace=0.42, height_ratios=(1.25, 1, 0.85))
     for panel, row, start, end in _layout(records):
         axes = figure.add_subplot(grid[row, start:end])
-        _furnish(axes, last.steps)
+        furnish(axes, last.steps)
         panel(axes, records)
         if not (axes.lines or axes.patches or axes.texts):
-            _nothing(axes, "not recorded")
+            nothing(axes, "not recorded")
     return figure
 
 
 def _layout(records: Sequence[Record]) -> list[tuple[Panel, int, int, int]]:
     """Which panel stands in which row, from which to which of twelve columns."""
-    upper: list[tuple[Panel, int, int, int]] = [
-        (evaluations, 0, 0, 8),
-        (game_length, 0, 8, 12),
-        (endings, 1, 0, 8),
-        (speed, 1, 8, 12),
-    ]
+    upper = _OF_SOCIETIES if agents_of(records) else _OF_GAMES
     known: dict[str, float] = {}
     for record in records:  # the last record may be an evaluation alone
         known |= record.numbers
     names = shown_numbers(Record(records[-1].iteration, known))[:4]
-    return upper + [(learning(name, COLOURS[at]), 2, 3 * at, 3 * at + 3) for at, name in enumerate(names)]
+    return [*upper, *((learning(name, COLOURS[at]), 2, 3 * at, 3 * at + 3) for at, name in enumerate(names))]
 
 
 # --- panels ----------------------------------------------------------------------------------------------------------
@@ -92,7 +98,7 @@ def _layout(records: Sequence[Record]) -> list[tuple[Panel, int, int, int]]:
 
 def evaluations(axes: Axes, records: Sequence[Record]) -> None:
     """The score against each opponent, with its 95 % interval."""
-    _title(axes, "score in evaluation games against … (95% interval)")
+    title(axes, "score in evaluation games against … (95% interval)")
     axes.set_ylim(-0.02, 1.02)
     axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.axhline(0.5, color=FAINT, linewidth=0.9, linestyle=(0, (4, 4)), zorder=1)
@@ -110,25 +116,25 @@ def evaluations(axes: Axes, records: Sequence[Record]) -> None:
         axes.fill_between(steps, low, high, color=colour, alpha=0.14, linewidth=0)
         if few:
             axes.vlines(steps, low, high, color=colour, alpha=0.35, linewidth=1.2)
-        _line(axes, steps, scores, colour, opponent, marked=few)
-    _legend(axes)
+        line(axes, steps, scores, colour, opponent, marked=few)
+    legend(axes)
     if not found:
-        _nothing(axes, "no evaluation yet")
+        nothing(axes, "no evaluation yet")
 
 
 def game_length(axes: Axes, records: Sequence[Record]) -> None:
     """How long games are."""
-    _title(axes, "mean length of games, in plies")
-    _curve(axes, _steps(records), _values(records, "collect/mean_length"), COLOURS[5])
-    _from_zero(axes)
+    title(axes, "mean length of games, in plies")
+    curve(axes, steps_of(records), values_of(records, "collect/mean_length"), COLOURS[5])
+    from_zero(axes)
 
 
 def endings(axes: Axes, records: Sequence[Record]) -> None:
     """The shares of the ways in which games end, stacked."""
-    _title(axes, "how games end")
+    title(axes, "how games end")
     edges, shares = _shares(records)
     if not shares:
-        _nothing(axes, "no game has ended yet")
+        nothing(axes, "no game has ended yet")
         return
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(PercentFormatter(1))
@@ -137,63 +143,49 @@ def endings(axes: Axes, records: Sequence[Record]) -> None:
     for (name, share), colour in zip(shares.items(), SHARES, strict=False):
         axes.stairs(below + share, edges, baseline=below, fill=True, color=colour, alpha=0.85, label=label(name))
         below = below + share
-    _legend(axes)
+    legend(axes)
 
 
 def speed(axes: Axes, records: Sequence[Record]) -> None:
     """Plies per second while collecting, and steps per second in all."""
-    _title(axes, "speed, per second")
-    steps, seconds = _steps(records), _values(records, "seconds")
+    title(axes, "speed, per second")
+    steps, seconds = steps_of(records), values_of(records, "seconds")
     done, passed = np.diff(steps, prepend=0.0), np.diff(seconds, prepend=0.0)
     whole = np.divide(done, passed, out=np.full(len(done), np.nan), where=(done > 0) & (passed > 0))
-    _curve(axes, steps, _values(records, "collect/plies_per_second"), COLOURS[0], "plies, playing")
-    _curve(axes, steps, whole, COLOURS[1], "steps, in all")
-    _from_zero(axes)
+    curve(axes, steps, values_of(records, "collect/plies_per_second"), COLOURS[0], "plies, playing")
+    curve(axes, steps, whole, COLOURS[1], "steps, in all")
+    from_zero(axes)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: amount(value)))
-    _legend(axes)
+    legend(axes)
 
 
 def learning(name: str, colour: str) -> Panel:
     """The panel of one of the learner's numbers."""
 
     def panel(axes: Axes, records: Sequence[Record]) -> None:
-        _title(axes, label(name))
+        title(axes, label(name))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-        _curve(axes, _steps(records), _values(records, f"learn/{name}"), colour)
+        curve(axes, steps_of(records), values_of(records, f"learn/{name}"), colour)
 
     return panel
 
 
-# --- curves ----------------------------------------------------------------------------------------------------------
+_OF_GAMES: tuple[tuple[Panel, int, int, int], ...] = (
+    (evaluations, 0, 0, 8),
+    (game_length, 0, 8, 12),
+    (endings, 1, 0, 8),
+    (speed, 1, 8, 12),
+)
+_OF_SOCIETIES: tuple[tuple[Panel, int, int, int], ...] = (
+    (returns, 0, 0, 8),
+    (deeds, 0, 8, 12),
+    (inequality, 1, 0, 4),
+    (sustainability, 1, 4, 8),
+    (speed, 1, 8, 12),
+)
 
 
-def _curve(axes: Axes, steps: Array, values: Array, colour: str, name: str = "") -> None:
-    """A curve; where there are many points, a smooth one over their faint trace."""
-    known = np.isfinite(values)
-    if not known.any():
-        return
-    steps, values = steps[known], values[known]
-    many = len(values) >= SMOOTH_FROM
-    if many:
-        axes.plot(steps, values, color=colour, alpha=0.25, linewidth=0.9)
-        values = _smooth(values, max(5, len(values) // 40))
-    _line(axes, steps, values, colour, name, marked=len(values) <= MOST_MARKS // 2)
-
-
-def _line(axes: Axes, steps: ArrayLike, values: ArrayLike, colour: str, name: str, *, marked: bool) -> None:
-    marker = "o" if marked else ""
-    axes.plot(steps, values, color=colour, linewidth=1.8, marker=marker, markersize=4.5, label=name, clip_on=not marked)
-
-
-def _from_zero(axes: Axes) -> None:
-    top = axes.dataLim.y1
-    axes.set_ylim(0, top * 1.08 if math.isfinite(top) and top > 0 else 1)
-
-
-def _smooth(values: Array, width: int) -> Array:
-    """The mean of each value and its neighbours, of as many as there are at the ends."""
-    kernel = np.ones(width // 2 * 2 + 1)
-    return np.convolve(values, kernel, "same") / np.convolve(np.ones_like(values), kernel, "same")
+# --- helpers of panels ----------------------------------------------------------------------------------------------
 
 
 def _shares(records: Sequence[Record]) -> tuple[Array, dict[str, Array]]:
@@ -217,57 +209,6 @@ def _shares(records: Sequence[Record]) -> tuple[Array, dict[str, Array]]:
     return edges, dict(zip(names, np.nan_to_num(shares), strict=True))
 
 
-def _steps(records: Sequence[Record]) -> Array:
-    return np.array([record.steps for record in records], dtype=np.float64)
-
-
-def _values(records: Sequence[Record], name: str) -> Array:
-    return np.array([record.numbers.get(name, math.nan) for record in records], dtype=np.float64)
-
-
 def _score(elo: float) -> float:
     """The score that is expected at a difference in Elo."""
     return 1 / (1 + 10 ** (-elo / 400)) if elo > -4000 else 0.0
-
-
-# --- furniture -------------------------------------------------------------------------------------------------------
-
-
-def _furnish(axes: Axes, last_step: int) -> None:
-    """Quiet axes: steps along the bottom, light lines to read values by."""
-    axes.set_xlim(0, max(1, last_step) * 1.01)
-    axes.xaxis.set_major_locator(MaxNLocator(5 if axes.get_position().width < 0.4 else 9))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: amount(value)))
-    axes.yaxis.set_major_locator(MaxNLocator(5))
-    axes.tick_params(colors=FAINT, labelsize=8.5, length=3)
-    axes.grid(axis="y", color="#e6e9ed", linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color("#c9ced6")
-
-
-def _title(axes: Axes, text: str) -> None:
-    axes.set_title(text, loc="left", fontsize=10.5, color=INK)
-
-
-def _legend(axes: Axes) -> None:
-    """What the colours mean, above the panel, to the right of its title."""
-    handles, names = axes.get_legend_handles_labels()
-    if handles:
-        axes.legend(
-            loc="lower right",
-            bbox_to_anchor=(1.01, 0.98),
-            ncols=len(names),
-            frameon=False,
-            fontsize=8.5,
-            labelcolor=INK,
-            columnspacing=1.2,
-            handlelength=1.4,
-            handletextpad=0.5,
-        )
-
-
-def _nothing(axes: Axes, why: str) -> None:
-    axes.text(0.5, 0.55, why, transform=axes.transAxes, ha="center", va="center", color=FAINT, fontsize=11)

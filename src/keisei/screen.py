@@ -15,6 +15,7 @@ from rich.text import Text
 
 from keisei.crew_rows import WORKERS, crew_facts, crew_table
 from keisei.history import Evaluation, Event, Record
+from keisei.small_picture import GAP, Picture, picture_text
 from keisei.words import amount, duration, elo, memory, number, portions, sparkline
 
 HINT = "Ctrl-C: finish the step, save and stop"
@@ -72,11 +73,27 @@ def label(name: str) -> str:
     return NAMES.get(name, name.replace("_", " "))
 
 
+Look = Callable[[], Picture | None]
+"""What gives the picture of a game that is shown beside the numbers, where there is one."""
+
+
+def nothing_to_see() -> None:
+    """There is no picture."""
+
+
 class Screen:
     """The screen of one run. It is told things by one thread and drawn by another."""
 
-    def __init__(self, name: str, about: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        name: str,
+        about: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        picture: Look = nothing_to_see,
+    ) -> None:
         self._heading = name, about
+        self._picture = picture
+        self.draws_per_second = 1 if picture is nothing_to_see else 4
         self._clock = clock
         self._lock = threading.Lock()
         self._told_at = clock()
@@ -110,11 +127,16 @@ class Screen:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         name, _ = self._heading
+        width, height = options.max_width - 4, console.height - 3
+        picture = (
+            None if console.color_system is None else picture_text(self._picture(), width, height, options.ascii_only)
+        )
+        beside = 0 if picture is None else picture.width + GAP
         with self._lock:
-            rows = self._rows(options.max_width - 4, console.height - 3, options.ascii_only)
+            rows = self._rows(width - beside, height, options.ascii_only)
             hint = None if self._closed else Text(f" {HINT} ", "dim")
         yield Panel(
-            Group(*rows),
+            Group(*rows) if picture is None else picture.beside(rows, width),
             title=Text(f" {name} ", "bold"),
             title_align="left",
             subtitle=hint,
@@ -158,6 +180,7 @@ class Screen:
         yield "speed", Text(f"{speed}{amount(self._pace.rate())} steps/s in all")
         length = collect.get("mean_length", math.nan)
         yield "games", Text(f"{last.games:,}" + (f" · {length:.0f} plies long" if math.isfinite(length) else ""))
+        yield from _returns(last)
         reasons = self._sums("collect/reason")
         yield from _ends(reasons, width, ascii_only)
         if reasons and (wins := self._sums("collect/wins")):
@@ -220,6 +243,21 @@ def _facts(facts: Iterator[tuple[str, Text]]) -> Table:
     for name, text in facts:
         table.add_row(name, text)
     return table
+
+
+def _returns(last: Record) -> Iterator[tuple[str, Text]]:
+    """What agents of a society earn in an episode."""
+    world = last.group("world")
+    if "return" not in world:
+        return
+    text = Text(number(world["return"]), "bold").append(" in the mean", "dim")
+    each = {name.split("/")[0]: value for name, value in last.group("agents").items() if name.endswith("/return")}
+    text.append("".join(f" · {agent}: {number(each[agent])}" for agent in sorted(each, key=int)))
+    yield "returns", text
+    if (found := last.numbers.get("evaluate/world/return")) is not None:
+        random = last.numbers.get("evaluate/random/world/return", math.nan)
+        beside = f" (at random {number(random)})" if math.isfinite(random) else ""
+        yield "evaluated", Text(number(found), "bold").append(f" in the mean{beside}", "dim")
 
 
 def _ends(reasons: dict[str, int], width: int, ascii_only: bool) -> Iterator[tuple[str, Text]]:

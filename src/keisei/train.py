@@ -24,6 +24,7 @@ from keisei.learning.updating import Updating
 from keisei.metrics import Metrics
 from keisei.progress import Progress, part
 from keisei.rollout import Rollout
+from keisei.spectator import Spectator
 from keisei.stopping import Stopped, StopRequest
 
 GROUPS = ("published", "optimizer", "environment")
@@ -64,6 +65,7 @@ class Parts:
     seats: tuple[str, ...]
     reasons: tuple[str, ...]
     agents: int = 1  # who learn for themselves; each has every so-manieth lane
+    spectator: Spectator = field(default_factory=Spectator)
 
 
 @dataclass
@@ -131,6 +133,7 @@ class Training:
         progress = self.progress
         began = time.perf_counter()
         rollout = self._collect()
+        self.parts.spectator.saw(rollout)
         collected = time.perf_counter()
         learnt = self._learn(rollout)
         learned = time.perf_counter()
@@ -279,6 +282,7 @@ class Training:
         collector.publish(self._published, self.progress.version)
         self._restore_learner(checkpoint)
         collector.load_state(checkpoint.tensors["environment"])
+        self.parts.spectator.begin(checkpoint.tensors["environment"])
         self._earlier_metrics = part(checkpoint.facts, "metrics")
         self._restored = found.folder
 

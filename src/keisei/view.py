@@ -1,6 +1,7 @@
 """How a run is shown while it goes on: a live screen in a terminal, plain lines elsewhere. All are sinks of `Metrics`.
 
-A view never holds a run up: the live screen is drawn by a thread of its own, once a second, and a terminal that is gone
+A view never holds a run up: the live screen is drawn by a thread of its own, once a second (four times beside a
+picture), and a terminal that is gone
 is an alarm, not an end.
 """
 
@@ -18,7 +19,7 @@ from rich.live import Live
 
 from keisei.history import Event, Record
 from keisei.metrics import FileSink, Sink
-from keisei.screen import Pace, Screen, label, share_done, shown_numbers
+from keisei.screen import Look, Pace, Screen, label, nothing_to_see, share_done, shown_numbers
 from keisei.words import amount, duration, elo, number
 
 if TYPE_CHECKING:
@@ -28,15 +29,23 @@ LOG = "log.txt"
 NO_SCREEN = ("", "dumb", "unknown")
 
 
-def choose_view(stream: TextIO | None, name: str, about: str = "", every_seconds: float = 10) -> Sink:
+def has_screen(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal that can show a live screen."""
+    return stream is not None and not stream.closed and stream.isatty() and os.environ.get("TERM", "") not in NO_SCREEN
+
+
+def choose_view(
+    stream: TextIO | None, name: str, about: str = "", every_seconds: float = 10, picture: Look = nothing_to_see
+) -> Sink:
     """The view for a stream: a live screen in a terminal, plain lines in a file or pipe, nothing where there is none.
 
-    The run's name and a line about it stand at the top. Plain lines come at most every so many seconds.
+    The run's name and a line about it stand at the top, a picture of its game beside the numbers. Plain lines come at
+    most every so many seconds.
     """
     if stream is None or stream.closed:
         return Sink()
-    if stream.isatty() and os.environ.get("TERM", "") not in NO_SCREEN:
-        return LiveView(Outlet(stream), Screen(name, about))
+    if has_screen(stream):
+        return LiveView(Outlet(stream), Screen(name, about, picture=picture))
     return PlainView(Outlet(stream), name, about, every_seconds)
 
 
@@ -98,6 +107,8 @@ def plain_record(record: Record, pace: Pace) -> str:
     """A record in one line, its evaluations included."""
     parts = [f"iteration {record.iteration}", f"{share_done(record):.1%}", f"{record.steps:,} steps"]
     parts += [f"{amount(pace.rate())} steps/s", f"{record.games:,} games"]
+    if "world/return" in record.numbers:
+        parts.append(f"return {number(record.numbers['world/return'])}")
     learn = record.group("learn")
     parts += [f"{label(name)} {number(learn[name])}" for name in shown_numbers(record)[:4]]
     parts += [f"against {found.opponent} {found.score:.1%} {elo(found)}".rstrip() for found in record.evaluations()]
@@ -189,7 +200,9 @@ class LiveView(Sink):
     def __init__(self, outlet: Outlet, screen: Screen) -> None:
         self._outlet = outlet
         self._screen = screen
-        self._live = Live(screen, console=Console(file=outlet.stream, force_terminal=True), refresh_per_second=1)
+        self._live = Live(
+            screen, console=Console(file=outlet.stream, force_terminal=True), refresh_per_second=screen.draws_per_second
+        )
         self._live.start(refresh=True)
 
     def record(self, record: Record) -> None:

@@ -12,7 +12,7 @@ from keisei.build.learners import learner, ppo
 from keisei.build.players import checkpoint_policy, network, opponent, policy, policy_of
 from keisei.build.runs import evaluator, training
 from keisei.build.societies import run_agent_learner
-from keisei.build.stages import random_stage
+from keisei.build.stages import learnt_stage, random_stage, spectator
 
 __all__ = [
     "Game",
@@ -23,6 +23,7 @@ __all__ = [
     "game",
     "gymnasium",
     "learner",
+    "learnt_stage",
     "match_environment",
     "network",
     "opponent",
@@ -34,6 +35,7 @@ __all__ = [
     "random_stage",
     "run_agent_learner",
     "serial",
+    "spectator",
     "training",
     "workers",
 ]

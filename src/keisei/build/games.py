@@ -116,11 +116,10 @@ def _shogi_game(section: ShogiConfig, size: int, seed: int) -> Game:
 
 
 def _gridworld_game(config: GridworldRun) -> Game:
-    from keisei.build.gridworlds import gridworld_block, sights
+    from keisei.build.gridworlds import sights
 
-    section, parallel = config.environment, config.parallel
-    windows = tuple(agent.window for agent in agents_of_run(config)) if config.agents else ()
-    built = _plain_game(partial(gridworld_block, section, parallel.block_size, config.run.seed, windows))
+    section = config.environment
+    built = _plain_game(world_block(config, config.parallel.block_size))
     if section.observation != "packed":
         return built
     first = built.build_environment(0)
@@ -128,6 +127,14 @@ def _gridworld_game(config: GridworldRun) -> Game:
         return replace(built, sights=sights(first))
     finally:
         first.close()
+
+
+def world_block(config: GridworldRun, size: int) -> BuildEnvironment:
+    """What builds so many worlds of a run."""
+    from keisei.build.gridworlds import gridworld_block
+
+    windows = tuple(agent.window for agent in agents_of_run(config)) if config.agents else ()
+    return partial(gridworld_block, config.environment, size, config.run.seed, windows)
 
 
 def agents_of_run(config: GridworldRun) -> tuple[Agent, ...]:

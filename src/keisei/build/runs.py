@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from keisei.learning.updating import Updating
     from keisei.metrics import Metrics
     from keisei.policy import Actor
+    from keisei.spectator import Spectator
     from keisei.stopping import StopRequest
     from keisei.train import Evaluator, Training
 
@@ -71,10 +72,18 @@ _EVALUATED = 0x6C697665
 """Added to the seed: the worlds of an evaluation are none in which anybody learns."""
 
 
-def training(config: Config, run: Path, metrics: Metrics, stop: StopRequest, of: Game | None = None) -> Training:
+def training(
+    config: Config,
+    run: Path,
+    metrics: Metrics,
+    stop: StopRequest,
+    of: Game | None = None,
+    spectator: Spectator | None = None,
+) -> Training:
     """A whole run, ready to begin or to be brought to where it stood; `of` is its game, unless it is built here."""
     from keisei.checkpoint import CheckpointKeeper
     from keisei.learning.updating import ManyLearners, OneLearner
+    from keisei.spectator import Spectator
     from keisei.train import Parts, Plan, Training
 
     training: Training | None = None
@@ -108,6 +117,7 @@ def training(config: Config, run: Path, metrics: Metrics, stop: StopRequest, of:
         seats=of.seats if of.duel else (),
         reasons=of.reasons,
         agents=len(of.seats) if isinstance(config, GridworldRun) else 1,
+        spectator=spectator or Spectator(),
     )
     plan = Plan(
         total_steps=config.run.total_steps,

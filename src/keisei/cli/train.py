@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from keisei.config import Config
     from keisei.metrics import Metrics
     from keisei.progress import Progress
+    from keisei.spectator import Spectator
     from keisei.train import Training
 
 RUNS = Path("runs")
@@ -50,8 +51,9 @@ def train(
     run = run_dir or run_folder.new(RUNS, f"{config.stem}-{time.strftime('%Y%m%d-%H%M%S')}")
     with run_folder.in_use(run):
         run_folder.require_new(run)
-        with _told(run, resolved, 0) as metrics:
-            summary = _go(run, resolved, metrics, None)
+        spectator = _spectator(resolved)
+        with _told(run, resolved, 0, spectator) as metrics:
+            summary = _go(run, resolved, metrics, None, spectator)
     _say(run, resolved, summary, as_json)
 
 
@@ -77,10 +79,11 @@ def resume(
                 run_folder.write_summary(run, summary)
         else:
             missing = _cut_back(run, found)
-            with _told(run, resolved, progress.steps) as metrics:
+            spectator = _spectator(resolved)
+            with _told(run, resolved, progress.steps, spectator) as metrics:
                 for sentence in missing:
                     metrics.event(progress.iteration, "alarm", sentence)
-                summary = _go(run, resolved, metrics, found)
+                summary = _go(run, resolved, metrics, found, spectator)
     _say(run, resolved, summary, as_json)
 
 
@@ -92,8 +95,17 @@ def _cut_back(run: Path, found: Found) -> list[str]:
     return cut_back(run, {name: size for name, size in sizes.items() if isinstance(size, int)})
 
 
+def _spectator(config: Config) -> Spectator:
+    """Who shows the game on a live screen; nobody where there is none."""
+    from keisei import build
+    from keisei.spectator import Spectator
+    from keisei.view import has_screen
+
+    return build.spectator(config) if has_screen(sys.stderr) else Spectator()
+
+
 @contextmanager
-def _told(run: Path, config: Config, steps: int) -> Iterator[Metrics]:
+def _told(run: Path, config: Config, steps: int, spectator: Spectator) -> Iterator[Metrics]:
     from keisei.metrics import open_metrics
     from keisei.view import LogLines, choose_view
 
@@ -101,11 +113,12 @@ def _told(run: Path, config: Config, steps: int) -> Iterator[Metrics]:
         f"{config.environment.name} · {config.network.kind} {config.network.depth}×{config.network.width} · "
         f"{config.environment.copies} games · seed {config.run.seed}"
     )
-    with open_metrics(run, LogLines(run), choose_view(sys.stderr, run.name, about), steps=steps) as metrics:
+    view = choose_view(sys.stderr, run.name, about, picture=spectator.picture)
+    with open_metrics(run, LogLines(run), view, steps=steps) as metrics:
         yield metrics
 
 
-def _go(run: Path, config: Config, metrics: Metrics, found: Found | None) -> Summary:
+def _go(run: Path, config: Config, metrics: Metrics, found: Found | None, spectator: Spectator) -> Summary:
     """Train to the end, or until something stops it; gives the summary, which lies in the run's folder in any case."""
     from keisei import build
     from keisei.stopping import StopRequest, listening
@@ -117,7 +130,7 @@ def _go(run: Path, config: Config, metrics: Metrics, found: Found | None) -> Sum
         metrics.event(training.progress.iteration if training else 0, "stop", text)
 
     with listening(stop, tell):
-        training = build.training(config, run, metrics, stop)
+        training = build.training(config, run, metrics, stop, spectator=spectator)
         _begin(run, training, metrics, found)
         try:
             training.run()

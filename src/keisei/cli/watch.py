@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from keisei.cli.evaluate import checkpoint_folder
 from keisei.cli.output import say
 from keisei.errors import ConfigError
 
@@ -72,6 +73,14 @@ def staged(
 
     if play not in ("sample", "greedy"):
         raise ConfigError(f"--play must be sample or greedy, not '{play}'")
+    if Path(target).is_dir():
+        if numbers:
+            raise ConfigError(
+                f"a run's worlds are as its configuration says: '{numbers[0]}' cannot be told to {target}"
+            )
+        how: Literal["greedy", "sample"] = "greedy" if play == "greedy" else "sample"
+        folder = checkpoint_folder(Path(target))
+        return build.learnt_stage(folder, first_world=world, copies=copies, play=how, seed=seed, debug=debug)
     return build.random_stage(target, numbers, first_world=world, copies=copies, seed=seed or 0, debug=debug)
 
 

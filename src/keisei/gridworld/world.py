@@ -168,7 +168,7 @@ def numbers_of(file: WorldFile, given: Mapping[str, float]) -> dict[str, float]:
 
 def _check_number(world: str, name: str, number: Number, value: float) -> None:
     whole = isinstance(number.default, int)
-    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+    if type(value) not in (int, float) or (whole and value % 1 != 0):
         raise ConfigError(f"'{name}' of {world} must be {'whole' if whole else 'a number'}, not {value!r}")
     if not number.least <= value <= number.most or not math.isfinite(value):
         raise ConfigError(f"'{name}' of {world} must be from {number.least} to {number.most}, not {value}")

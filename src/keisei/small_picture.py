@@ -1,0 +1,78 @@
+"""A picture of a game in a terminal, beside other lines: two points to a character, one above the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from keisei.environment import UInt8
+
+GAP = 3
+ROOM_BESIDE = 46  # characters that must be left for what stands beside the picture
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A small picture of a game, and a line about it."""
+
+    colours: UInt8  # [height, width, 3]
+    caption: str
+
+
+@dataclass(frozen=True)
+class SmallPicture:
+    """A picture as text."""
+
+    lines: Text
+    width: int
+
+    def beside(self, rows: Sequence[RenderableType], width: int) -> Table:
+        """Other rows with the picture to their right."""
+        table = Table.grid(padding=(0, GAP, 0, 0))
+        table.add_column(width=width - self.width - GAP)
+        table.add_column(width=self.width)
+        table.add_row(Group(*rows), self.lines)
+        return table
+
+
+def picture_text(picture: Picture | None, width: int, height: int, ascii_only: bool) -> SmallPicture | None:
+    """A picture as text, where there is one, and room for it."""
+    if picture is None:
+        return None
+    rows, columns, _ = picture.colours.shape
+    wide, high = (2 * columns, rows) if ascii_only else (columns, -(-rows // 2))
+    if width - wide - GAP < ROOM_BESIDE or high + 1 > height:
+        return None
+    text = _spaces(picture) if ascii_only else _half_blocks(picture)
+    text.append(f"{picture.caption:.{wide}}", "dim")
+    return SmallPicture(text, wide)
+
+
+def _spaces(picture: Picture) -> Text:
+    text = Text(no_wrap=True)
+    for row in picture.colours.tolist():
+        for colour in row:
+            text.append("  ", f"on {_hexadecimal(colour)}")
+        text.append("\n")
+    return text
+
+
+def _half_blocks(picture: Picture) -> Text:
+    text = Text(no_wrap=True)
+    colours = picture.colours
+    if len(colours) % 2:
+        colours = np.concatenate([colours, colours[-1:]])
+    for upper, lower in zip(colours[::2].tolist(), colours[1::2].tolist(), strict=True):
+        for above, below in zip(upper, lower, strict=True):
+            text.append("▀", f"{_hexadecimal(above)} on {_hexadecimal(below)}")
+        text.append("\n")
+    return text
+
+
+def _hexadecimal(colour: Sequence[int]) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*colour)
