@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar, cast
 
 import numpy as np
@@ -162,7 +163,13 @@ def dtype_of(
         fields.append((name, held.dtype, shape))
     fields.append(("memory", "u1", (memory,)))
     _check_fields(fields)
-    return np.dtype(fields, align=True)
+    return _kept_dtype(tuple(fields))
+
+
+@cache
+def _kept_dtype(fields: tuple[tuple[str, str | np.dtype[np.generic], tuple[int, ...]], ...]) -> np.dtype[np.void]:
+    """The dtype of these fields, always the same object: Numba knows a dtype by its address, so none may be freed."""
+    return np.dtype(list(fields), align=True)
 
 
 def _check_fields(fields: list[tuple[str, str | np.dtype[np.generic], tuple[int, ...]]]) -> None:
