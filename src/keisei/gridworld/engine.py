@@ -106,14 +106,14 @@ class GridworldEnvironment:
     def step(self, actions: Sequence[Array], step: Step, observation: Sequence[Observation]) -> None:
         """Play one action per deciding agent (`PASS` by all of a world: none); raises before anything changes."""
         chosen = self._chosen(actions)
-        passes = np.zeros(self.copies, np.uint8)
-        lane, problem = self.worlds.check(chosen, passes)
+        what = np.zeros(self.copies, np.uint8)
+        lane, problem = self.worlds.check(chosen, what)
         if lane >= 0:
             raise ActionError(self._wrong_action(lane, problem, int(chosen.reshape(-1)[lane])))
         fields = (step.reward, step.discount, step.ended, step.cut_off, step.reason, step.length)
         shape = chosen.shape
         out = kernel.Outcome(*(field.reshape(shape) for field in fields))  # type: ignore[arg-type]
-        self.worlds.play(chosen, passes, out)
+        self.worlds.play(chosen, what, out)
         ended: Bool = out.ended[:, 0].copy()
         if ended.any():
             for crowd, final in zip(self._crowds, step.final, strict=True):

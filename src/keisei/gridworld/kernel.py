@@ -17,7 +17,7 @@ from keisei.gridworld.rules import (
     NOTHING_ALLOWED,
     at_fault,
     check_agent,
-    check_cells,
+    check_all,
     decide_all,
     decide_next,
     is_over,
@@ -35,6 +35,9 @@ DOING = ("lay_out()", "furnish()", "change()", "act()", "after()", "allowed()", 
 
 GOING_ON, CUT_OFF, OVER, LEFT = range(4)
 REASONS = ("going on", "turn limit", "world over", "finished")
+
+PLAYS, PASSES, BEGINS = range(3)
+"""What a world does in a step."""
 
 NO_SUCH_ACTION, NOT_ALLOWED, PARTIAL_PASS = range(1, 4)
 """What is wrong with an action."""
@@ -102,7 +105,7 @@ def make_start(world: AnyWorld, register: Register) -> Start:
         if not at_fault(place):
             place.doing = CHANGE
             change(place)
-            check_cells(place)
+            check_all(place)
         for agent in range(place.row.shape[0]):
             place.paid[agent] = 0.0
         if place.turns == SEQUENTIAL:
@@ -130,13 +133,15 @@ def make_go_on(world: AnyWorld, register: Register) -> GoOn:
                 return GOING_ON
             place.doing, place.doer = AFTER, -1
             after(place)
-            check_cells(place)
-            place.turn += 1
-            if is_over(place) or at_fault(place):
+            check_all(place)
+            if at_fault(place):
                 return OVER
-            place.doing = CHANGE
+            place.turn += 1
+            if is_over(place):
+                return OVER
+            place.doing, place.doer = CHANGE, -1
             change(place)
-            check_cells(place)
+            check_all(place)
             if is_over(place):
                 return OVER
             if place.turn >= place.max_turns:
@@ -195,14 +200,17 @@ def make_act_all(world: AnyWorld, register: Register) -> Callable[[Place, int, I
                     return
         for agent in range(place.row.shape[0]):
             place.deciding[agent] = 0
-            check_agent(place, agent)
+            if not at_fault(place):
+                check_agent(place, agent)
+                if at_fault(place):
+                    place.doer = agent
 
     return act_all
 
 
-def make_play_one(world: AnyWorld, register: Register) -> Callable[..., None]:
+def make_play_one(world: AnyWorld, register: Register, start: Start) -> Callable[..., None]:
     """The function that plays one action per deciding agent in one world."""
-    act_all, go_on, start = make_act_all(world, register), make_go_on(world, register), make_start(world, register)
+    act_all, go_on = make_act_all(world, register), make_go_on(world, register)
 
     @register
     def play_one(memory: Memory, number: int, actions: Int64, out: Outcome) -> None:
@@ -226,17 +234,23 @@ def make_play_one(world: AnyWorld, register: Register) -> Callable[..., None]:
 
 
 def make_play(world: AnyWorld, register: Register) -> Callable[..., int]:
-    """The function that plays one action per deciding agent in a range of worlds; gives the one at fault, or -1."""
-    play_one = make_play_one(world, register)
+    """The function that lets each world of a range play, pass or begin; gives the one at fault, or -1.
+
+    All three are one function, since a compiler takes a while to begin.
+    """
+    start = make_start(world, register)
+    play_one = make_play_one(world, register, start)
 
     @register
-    def play(memory: Memory, actions: Int64, passes: UInt8, out: Outcome, first: int, end: int, at: Int64) -> int:
+    def play(memory: Memory, actions: Int64, what: UInt8, out: Outcome, first: int, end: int, at: Int64) -> int:
         for number in range(first, end):
             at[0] = number
-            if passes[number]:
+            if what[number] == PASSES:
                 pass_over(memory.worlds[number], number, out)
-                continue
-            play_one(memory, number, actions, out)
+            elif what[number] == BEGINS:
+                start(memory, number)
+            else:
+                play_one(memory, number, actions, out)
             if at_fault(memory.worlds[number]):
                 return number
         return -1
@@ -244,28 +258,12 @@ def make_play(world: AnyWorld, register: Register) -> Callable[..., int]:
     return play
 
 
-def make_reset(world: AnyWorld, register: Register) -> Callable[[Memory, Int64], int]:
-    """The function that starts all worlds anew; gives the one at fault, or -1."""
-    start = make_start(world, register)
-
-    @register
-    def reset(memory: Memory, at: Int64) -> int:
-        for number in range(len(memory.worlds)):
-            at[0] = number
-            start(memory, number)
-            if at_fault(memory.worlds[number]):
-                return number
-        return -1
-
-    return reset
-
-
 def make_check(world: AnyWorld, register: Register) -> Callable[[Places, Int64, UInt8, Int64], int]:
     """The function that finds which worlds pass, and gives the first lane whose action is wrong, or -1."""
     allowed, count = world.allowed, len(world.actions)
 
     @register
-    def check(worlds: Places, actions: Int64, passes: UInt8, problem: Int64) -> int:
+    def check(worlds: Places, actions: Int64, what: UInt8, problem: Int64) -> int:
         for number in range(len(worlds)):
             place = worlds[number]
             agents: int = place.row.shape[0]
@@ -282,7 +280,7 @@ def make_check(world: AnyWorld, register: Register) -> Callable[[Places, Int64, 
                     elif not allowed(place, agent, action):
                         problem[0] = NOT_ALLOWED
                         return number * agents + agent
-            passes[number] = passing > 0
+            what[number] = PASSES if passing > 0 else PLAYS
             if 0 < passing < deciding:
                 problem[0] = PARTIAL_PASS
                 return number * agents

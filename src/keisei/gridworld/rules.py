@@ -76,6 +76,18 @@ def check_agent(place: Place, agent: int) -> None:
         place.fault = NOT_THERE
 
 
+def check_all(place: Place) -> None:
+    """Find fault with what is written in any cell, then with any agent; where there is one already, that counts."""
+    if place.fault == 0:
+        check_cells(place)
+    for agent in range(place.row.shape[0]):
+        if place.fault != 0:
+            return
+        check_agent(place, agent)
+        if place.fault != 0:
+            place.doer = agent
+
+
 def check_cells(place: Place) -> None:
     """Find fault with kinds that do not exist."""
     highest = 0

@@ -23,7 +23,6 @@ Structured = np.ndarray[tuple[int], np.dtype[np.void]]
 class Functions:
     """What runs worlds; each function gives the number of the world that is at fault, or -1."""
 
-    reset: Callable[..., int]
     check: Callable[..., int]  # gives a lane
     play: Callable[..., int]
     show: Callable[..., int]
@@ -49,7 +48,6 @@ def _as_it_is(function: kernel.F) -> kernel.F:
 
 def _make(world: AnyWorld, register: kernel.Register) -> Functions:
     return Functions(
-        reset=kernel.make_reset(world, register),
         check=kernel.make_check(world, register),
         play=kernel.make_play(world, register),
         show=kernel.make_show(world, register),
@@ -65,7 +63,6 @@ def _examples(blank: Structured, actions: int) -> dict[str, list[tuple[object, .
     out = outcome_arrays(1, agents)
     memory = memory_of(cast(kernel.Places, blank), blank, blank, blank)
     return {
-        "reset": [(memory, numbers)],
         "check": [(blank, chosen, byte, numbers)],
         "play": [(memory, chosen, byte, out, 0, 1, numbers)],
         "show": [(blank, numbers, rows, mask, 0, 1, numbers)],
