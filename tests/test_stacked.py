@@ -9,7 +9,7 @@ from torch import Tensor
 
 from keisei.networks.flat import Layout, flatten, gradient_pairs, noisy_layers, plain_weights, spread_gradients
 from keisei.networks.quantile import ActionValueNetwork, QuantileNetwork
-from keisei.networks.stacked import Scratch, Stack, backward, forward
+from keisei.networks.stacked import FEW_ROWS, Scratch, Stack, backward, forward
 from small_values import ARCHITECTURES, observations, small_network
 
 EVERY = pytest.mark.parametrize("name", list(ARCHITECTURES))
@@ -27,6 +27,32 @@ def test_stack_says_what_each_network_says(name: str, agents: int) -> None:
     seen = observations(alone[0].architecture, agents, 5)
     expected = torch.stack([network.expected(own) for network, own in zip(alone, seen, strict=True)])
     torch.testing.assert_close(Stack(alone).expected(seen), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1, FEW_ROWS, FEW_ROWS + 1])
+@EVERY
+def test_few_rows_of_mostly_zeros_say_the_same(name: str, rows: int) -> None:
+    alone = networks(name, 3)
+    seen = observations(alone[0].architecture, 3, rows)
+    seen[torch.rand(seen.shape, generator=torch.Generator().manual_seed(rows)) < 0.7] = 0
+    seen[1, 0] = 0
+    expected = torch.stack([network.expected(own) for network, own in zip(alone, seen, strict=True)])
+    stack = Stack(alone)
+    for _ in range(2):
+        torch.testing.assert_close(stack.expected(seen), expected, rtol=0, atol=1e-12)
+    nothing = torch.stack([network.expected(torch.zeros_like(own)) for network, own in zip(alone, seen, strict=True)])
+    torch.testing.assert_close(stack.expected(torch.zeros_like(seen)), nothing, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1, FEW_ROWS + 1])
+def test_no_row_of_the_first_layer_depends_on_another(rows: int) -> None:
+    alone = networks("quantiles, dueling, noisy", 3, torch.float32)
+    seen = observations(alone[0].architecture, 3, rows).float()
+    stack = Stack(alone)
+    before = stack.expected(seen).clone()
+    seen[1, 0, :2] = 0
+    changed = np.argwhere((stack.expected(seen) != before).any(2).numpy())
+    assert changed.tolist() == [[1, 0]]
 
 
 @EVERY

@@ -8,13 +8,16 @@ network ever meets a row of another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from keisei.networks.flat import Layout, Pair, Weights, noisy_layers, plain_weights
 from keisei.networks.quantile import ActionValueNetwork, Architecture, cosines, middles
+
+FEW_ROWS = 4
+"""Up to so many rows of each network, the first layer reads only the weights of inputs that are not 0."""
 
 
 class Scratch:
@@ -210,6 +213,7 @@ class Stack:
         self._views = self._layout.views(self._flat)
         self._scratch = Scratch()
         self._copied = -1
+        self._first: FirstLayer | None = None
         self.refresh()
 
     @torch.no_grad()
@@ -223,6 +227,7 @@ class Stack:
             torch.stack([network.get_parameter(name).detach() for network in self.networks], out=view)
         self._weights = plain_weights(self._views, self.architecture, self._noise())
         self._middles = embedded_middles(self._weights, self.architecture)
+        self._first = None
         self.exploration = torch.stack([network.exploration for network in self.networks]).tolist()
 
     def _noise(self) -> dict[str, tuple[Tensor, Tensor]]:
@@ -239,4 +244,35 @@ class Stack:
     def expected(self, seen: Tensor) -> Tensor:
         """`seen [N, B, *shape]` → what each action is worth, `[N, B, A]`; valid until the next call."""
         self.refresh()
-        return expected(self._weights, self.architecture, seen, self._middles, self._scratch, f"of {seen.shape[1]}")
+        weights, architecture, name = self._weights, self.architecture, f"of {seen.shape[1]}"
+        if seen.shape[1] <= FEW_ROWS and weights.dense and not weights.convolutions:
+            self._first = self._first or FirstLayer(weights.dense[0])
+            seen = self._first(seen)
+            architecture = replace(architecture, shape=tuple(seen.shape[2:]), widths=architecture.widths[1:])
+            weights = replace(weights, dense=weights.dense[1:])
+        return expected(weights, architecture, seen, self._middles, self._scratch, name)
+
+
+class FirstLayer:
+    """The first fully connected layer for few rows, each mostly zeros: it reads the weights of the other inputs alone.
+
+    What agents see is one number in each cell that is not 0. To read all weights for one row takes longer than all
+    that follows, as soon as those of many networks do not fit into a cache. Each row is summed up by itself.
+    """
+
+    def __init__(self, pair: Pair) -> None:
+        weight, bias = pair
+        self._rows = weight.transpose(1, 2).flatten(0, 1)  # [n · inputs, outputs], a copy
+        self._bias = bias[:, None]
+
+    def __call__(self, seen: Tensor) -> Tensor:
+        """`seen [n, B, …]` → `[n, B, outputs]`, after the rectifier."""
+        n, rows = seen.shape[:2]
+        flat = seen.reshape(n * rows, -1)
+        row, column = flat.nonzero(as_tuple=True)
+        starts = torch.searchsorted(row, torch.arange(n * rows))
+        place = column + torch.div(row, rows, rounding_mode="floor") * flat.shape[1]
+        summed = nn.functional.embedding_bag(
+            place, self._rows, starts, mode="sum", per_sample_weights=flat[row, column]
+        )
+        return summed.view(n, rows, -1).add_(self._bias).relu_()
