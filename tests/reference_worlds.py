@@ -65,6 +65,7 @@ class Reference:
     agents: list[Agent] = field(default_factory=list)
     turn: int = 0
     paid: list[float] = field(default_factory=list)
+    taken: list[list[str]] = field(default_factory=list)  # by each agent in this episode
 
     def __post_init__(self) -> None:
         self.begin()
@@ -116,6 +117,7 @@ class Reference:
         self.turn = 0
         self.things = {cell: "wall" for cell in self.cells() if cell not in self.inner()}
         self.agents = []
+        self.taken = [[] for _ in range(self.number_of_agents)]
         self.lay_out()
         for _ in range(self.number_of_agents):
             free = [cell for cell in self.cells() if self.empty(cell)]
@@ -141,6 +143,7 @@ class Reference:
         agent.cell = target
         if thing is not None:
             del self.things[target]
+            self.taken[number].append(thing)
             self.enter(number, thing)
 
     def neighbours(self, cell: Cell) -> list[Cell]:
@@ -156,6 +159,16 @@ class Reference:
         self.change()
         for agent, paid in zip(self.agents, self.paid, strict=True):
             agent.returns += paid
+        return self.paid, self.turn == self.max_turns
+
+    def play_seat(self, number: int, action: int) -> tuple[list[float], bool]:
+        """One agent's part of a turn in which each sees what the earlier ones did; the last one's ends the turn."""
+        self.paid = [0.0] * self.number_of_agents
+        self.act(number, action)
+        if number == self.number_of_agents - 1:
+            self.after()
+            self.turn += 1
+            self.change()
         return self.paid, self.turn == self.max_turns
 
     # --- what agents see

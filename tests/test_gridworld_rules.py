@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import keisei
-from keisei.environment import Int64, UInt8, new_observation, new_step
+from keisei.config import ViewConfig
+from keisei.environment import NO_SEAT, Int64, UInt8, new_observation, new_step
 from keisei.gridworld import GridworldEnvironment
 from reference_worlds import Chance, Cleanup, Empty, Iowa, Reference, StagHunt, Tag, TreasureHunt, philox
 
@@ -23,41 +24,107 @@ WORLDS: dict[str, tuple[type[Reference], int, int, int, int]] = {  # height, wid
 TURNS = {"cleanup": 350}
 
 
-def started(name: str, agents: int) -> GridworldEnvironment:
-    environment = keisei.make(
-        name, copies=COPIES, seed=SEED, first_lane=FIRST_WORLD * agents, agents=agents, observation="uint8"
-    )
-    assert isinstance(environment, GridworldEnvironment)
-    return environment
+PLAIN = ViewConfig()
+VARIANTS: list[tuple[str, int, ViewConfig]] = [
+    ("treasure_hunt", 1, ViewConfig(radius=4, frames=1, inventory=True)),
+    ("treasure_hunt", 7, ViewConfig(radius=1, frames=3, position=True, cells="colours")),
+    ("cleanup", 3, ViewConfig(radius=3, frames=2, cells="colours")),
+    ("cleanup", 14, ViewConfig(radius=2, position=False, inventory=True)),
+    ("tag", 2, ViewConfig(radius=0, position=True)),
+    ("tag", 12, ViewConfig(radius=11, frames=2)),
+    ("stag_hunt", 6, ViewConfig(radius=3, position=True, inventory=True)),
+    ("iowa", 5, ViewConfig(frames=4, inventory=True)),
+    ("empty", 9, ViewConfig(radius=5, position=True)),
+]
+"""Other numbers of agents, who see otherwise."""
+
+BOTH = pytest.mark.parametrize("turns", ["simultaneous", "sequential"])
 
 
+@BOTH
 @pytest.mark.parametrize("name", WORLDS)
-def test_world_goes_as_its_reference(name: str) -> None:
-    kind, height, width, agents, max_turns = WORLDS[name]
-    environment = started(name, agents)
-    references = [kind(height, width, agents, max_turns, Chance(SEED, FIRST_WORLD + i)) for i in range(COPIES)]
-    seen, step = new_observation(environment), new_step(environment)
-    environment.reset(seen)
-    generator = np.random.default_rng(1)
-    frames: list[list[UInt8]] = [[] for _ in range(agents)]
-    for turn in range(TURNS.get(name, 700)):
-        for agent in range(agents):
-            expected = observed(environment, references[0], agent, frames[agent])
-            assert np.array_equal(seen[0].values[agent], expected), (turn, agent)
-        actions = likely(environment, generator)
-        environment.step([actions], step, seen)
-        for i, reference in enumerate(references):
-            mine = slice(i * agents, (i + 1) * agents)
-            paid, last = reference.play(actions[mine].tolist())
-            assert step.reward[mine].tolist() == np.array(paid, np.float32).tolist(), (turn, i)
-            assert step.cut_off[mine].all() == step.ended[mine].any() == last
-            if last and i == 0:
-                for agent in range(agents):
-                    expected = observed(environment, reference, agent, frames[agent])
-                    assert np.array_equal(step.final[0][agent], expected), (turn, agent)
-                    frames[agent].clear()
-            if last:
-                reference.begin()
+def test_world_goes_as_its_reference(name: str, turns: str) -> None:
+    Comparison(name, turns).go_on(TURNS.get(name, 700))
+
+
+@BOTH
+@pytest.mark.parametrize(("name", "agents", "view"), VARIANTS)
+def test_world_goes_as_its_reference_as_plain_python(name: str, agents: int, view: ViewConfig, turns: str) -> None:
+    Comparison(name, turns, agents, view, debug=True, copies=1).go_on(25)
+
+
+@pytest.mark.slow
+@BOTH
+@pytest.mark.parametrize(("name", "agents", "view"), VARIANTS)
+def test_compiled_world_of_other_numbers_goes_as_its_reference(
+    name: str, agents: int, view: ViewConfig, turns: str
+) -> None:
+    Comparison(name, turns, agents, view).go_on(1000)
+
+
+class Comparison:
+    """An environment and as many references, which live the same life."""
+
+    def __init__(
+        self,
+        name: str,
+        turns: str,
+        agents: int | None = None,
+        view: ViewConfig = PLAIN,
+        *,
+        debug: bool = False,
+        copies: int = COPIES,
+    ) -> None:
+        kind, height, width, usual, max_turns = WORLDS[name]
+        self.agents, self.max_turns = agents or usual, 7 if debug else max_turns
+        environment = keisei.make(
+            name, copies=copies, seed=SEED, first_lane=FIRST_WORLD * self.agents, agents=self.agents,
+            max_turns=self.max_turns, observation="uint8", turns=turns, debug=debug, **view.model_dump(),
+        )  # fmt: skip
+        assert isinstance(environment, GridworldEnvironment)
+        self.environment, self.sequential = environment, turns == "sequential"
+        self.references = [
+            kind(height, width, self.agents, self.max_turns, Chance(SEED, FIRST_WORLD + i)) for i in range(copies)
+        ]
+        self.frames: list[list[UInt8]] = [[] for _ in range(self.agents)]  # of the first copy
+        self.seen, self.step = new_observation(environment), new_step(environment)
+        environment.reset(self.seen)
+
+    def go_on(self, turns: int) -> None:
+        """Live so many turns, and compare each step."""
+        generator = np.random.default_rng(1)
+        for turn in range(turns):
+            for seat in range(self.agents) if self.sequential else [-1]:
+                self._compare_seen(turn, seat)
+                actions = likely(self.environment, generator)
+                self.environment.step([actions], self.step, self.seen)
+                for copy in range(len(self.references)):
+                    self._compare_outcome(turn, copy, seat, actions)
+
+    def _compare_seen(self, turn: int, seat: int) -> None:
+        """What those see who decide in the first copy: one seat, or all (-1)."""
+        deciding = range(self.agents) if seat < 0 else [seat]
+        assert self.seen[0].seat[: self.agents].tolist() == [
+            a if a in deciding else NO_SEAT for a in range(self.agents)
+        ]
+        for agent in deciding:
+            expected = observed(self.environment, self.references[0], agent, self.frames[agent])
+            assert np.array_equal(self.seen[0].values[agent], expected), (turn, agent)
+
+    def _compare_outcome(self, turn: int, copy: int, seat: int, actions: Int64) -> None:
+        reference, mine = self.references[copy], slice(copy * self.agents, (copy + 1) * self.agents)
+        own: list[int] = actions[mine].tolist()
+        paid, last = reference.play(own) if seat < 0 else reference.play_seat(seat, own[seat])
+        step = self.step
+        assert step.reward[mine].tolist() == np.array(paid, np.float32).tolist(), (turn, copy, seat)
+        assert step.cut_off[mine].all() == step.ended[mine].any() == last
+        if last and copy == 0:
+            for agent in range(self.agents):
+                expected = observed(self.environment, reference, agent, self.frames[agent])
+                assert np.array_equal(step.final[0][agent], expected), (turn, agent)
+                self.frames[agent].clear()
+        if last:
+            reference.begin()
 
 
 def likely(environment: GridworldEnvironment, generator: np.random.Generator) -> Int64:
@@ -75,10 +142,12 @@ def observed(
     frames: list[UInt8],
 ) -> UInt8:
     """The planes that an agent should see; `frames` holds those of its decisions before, and gets this one."""
-    how = environment.encodings[0]
-    radius = how.size // 2
-    kinds = [kind.name for kind in environment.file.world.kinds[1:]]
-    frames.append(np.array(reference.window(agent, radius, kinds), np.uint8))
+    how, world = environment.encodings[0], environment.file.world
+    radius, kinds = how.size // 2, world.kinds[1:]
+    window = np.array(reference.window(agent, radius, [kind.name for kind in kinds]), np.uint8)
+    if "red" in how.names:
+        window = coloured(window, [(world.layers.index(kind.layer), kind.colour) for kind in kinds])
+    frames.append(window)
     nothing = np.zeros_like(frames[0])
     last = [nothing] * (how.frames - len(frames)) + frames[-how.frames :]
     extras = []
@@ -86,8 +155,19 @@ def observed(
         extras += list(reference.agents[agent].cell)
     if isinstance(reference, Tag):
         extras.append(int(reference.it == agent))
+    extras += [reference.taken[agent].count(name) for name in how.names[how.frame_planes + len(extras) :]]
     planes = [np.full((1, how.size, how.size), extra, np.uint8) for extra in extras]
     return np.concatenate([*last, *planes])
+
+
+def coloured(window: UInt8, kinds: list[tuple[int, tuple[int, int, int]]]) -> UInt8:
+    """Red, green and blue of what is on top in each cell; `kinds` are their layers and colours."""
+    picture = np.zeros((3, *window.shape[1:]), np.uint8)
+    for row, column in np.ndindex(window.shape[1:]):
+        there = [kinds[kind] for kind in np.flatnonzero(window[:, row, column])]
+        if there:
+            picture[:, row, column] = max(there)[1]
+    return picture
 
 
 def test_chance_is_philox_as_published() -> None:

@@ -1,0 +1,114 @@
+"""What is compiled is kept: under a key of file, engine and Numba, and by one process at a time. Real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numba
+import pytest
+
+from keisei.gridworld.compiled import CACHE_VARIABLE, cache_folder, engine_digest
+from small_worlds import write_world
+
+PLAYER = """
+import sys
+from small_worlds import Player
+from keisei.gridworld import GridworldEnvironment
+player = Player(GridworldEnvironment(sys.argv[1], copies=2))
+print(player.play_all(0).reward.tolist(), flush=True)
+"""
+PAYS = "def act(place, agent, action):\n    pay(place, agent, {})\n"
+COMPILING, COMPILED = "compiling pays: once", "compiled pays in"
+
+
+def player(path: Path, cache: Path) -> subprocess.Popen[str]:
+    """A process that plays one turn of a world and says what it paid."""
+    environment = {**os.environ, CACHE_VARIABLE: str(cache), "PYTHONPATH": str(Path(__file__).parent)}
+    command = [sys.executable, "-c", PLAYER, str(path)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[str, str]:
+    out, said = process.communicate(timeout=240)
+    assert process.returncode == 0, said
+    return out.strip(), said
+
+
+def test_one_process_compiles_and_the_others_wait_also_after_an_edit(tmp_path: Path) -> None:
+    cache, path = tmp_path / "cache", write_world(tmp_path, PAYS.format(3), name="pays")
+    together = [finished(one) for one in [player(path, cache) for _ in range(3)]]
+    assert [out for out, _ in together] == ["[3.0, 3.0, 3.0, 3.0]"] * 3
+    assert sum(said.count(COMPILING) for _, said in together) == 1
+    assert sum(said.count(COMPILED) for _, said in together) == 1
+    assert finished(player(path, cache)) == ("[3.0, 3.0, 3.0, 3.0]", "")
+    write_world(tmp_path, PAYS.format(4), name="pays")
+    edited = [finished(one) for one in [player(path, cache) for _ in range(2)]]
+    assert [out for out, _ in edited] == ["[4.0, 4.0, 4.0, 4.0]"] * 2
+    assert sum(said.count(COMPILING) for _, said in edited) == 1
+    write_world(tmp_path, PAYS.format(3), name="pays")  # what was compiled before is still there
+    assert finished(player(path, cache)) == ("[3.0, 3.0, 3.0, 3.0]", "")
+
+
+@pytest.mark.slow
+def test_who_is_killed_while_compiling_leaves_nothing_that_others_wait_for(tmp_path: Path) -> None:
+    cache, path = tmp_path / "cache", write_world(tmp_path, PAYS.format(3), name="pays")
+    first = player(path, cache)
+    assert first.stderr is not None
+    assert COMPILING in first.stderr.readline()
+    time.sleep(2)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    out, said = finished(player(path, cache))
+    assert out == "[3.0, 3.0, 3.0, 3.0]"
+    assert said.count(COMPILING) == said.count(COMPILED) == 1
+
+
+def test_who_waits_does_not_compile(tmp_path: Path) -> None:
+    """While somebody holds the lock, another process says nothing and ends only after it is free."""
+    import fcntl
+
+    cache, path = (
+        tmp_path / "cache",
+        write_world(tmp_path, "def act(place, agent, action):\n    no(place)\n", name="no"),
+    )
+    waiting = player(path, cache)
+    folder = cache / "worlds"
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("no-*.lock")):
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    (lock,) = folder.glob("no-*.lock")
+    with open(lock, "w") as file:  # the first to come is compiling: we are the ones who wait
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert waiting.wait(60) != 0  # it had the lock, and ended
+        again = player(path, cache)
+        with pytest.raises(subprocess.TimeoutExpired):
+            again.wait(4)
+    _, said = again.communicate(timeout=60)
+    assert said.count("compiling no: once") == 1
+    assert "no cannot be compiled" in said
+
+
+def test_key_changes_with_engine_and_numba(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = engine_digest()
+    engine_digest.cache_clear()
+    assert engine_digest() == before
+    monkeypatch.setattr(numba, "__version__", "0.0")
+    engine_digest.cache_clear()
+    assert engine_digest() != before
+    monkeypatch.undo()
+    engine_digest.cache_clear()
+
+
+def test_cache_lies_where_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "here"))
+    assert cache_folder() == tmp_path / "here" / "worlds"
+    monkeypatch.delenv(CACHE_VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "there"))
+    assert cache_folder() == tmp_path / "there" / "keisei" / "worlds"
