@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -63,36 +64,48 @@ def test_who_is_killed_while_compiling_leaves_nothing_that_others_wait_for(tmp_p
     assert COMPILING in first.stderr.readline()
     time.sleep(2)
     first.send_signal(signal.SIGKILL)
-    first.wait()
+    first.communicate()
     out, said = finished(player(path, cache))
     assert out == "[3.0, 3.0, 3.0, 3.0]"
     assert said.count(COMPILING) == said.count(COMPILED) == 1
 
 
 def test_who_waits_does_not_compile(tmp_path: Path) -> None:
-    """While somebody holds the lock, another process says nothing and ends only after it is free."""
-    import fcntl
-
+    """While somebody holds the lock, another process says nothing and does not end; it goes on when it is free."""
     cache, path = (
         tmp_path / "cache",
         write_world(tmp_path, "def act(place, agent, action):\n    no(place)\n", name="no"),
     )
-    waiting = player(path, cache)
-    folder = cache / "worlds"
-    deadline = time.monotonic() + 60
-    while not list(folder.glob("no-*.lock")):
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-    (lock,) = folder.glob("no-*.lock")
-    with open(lock, "w") as file:  # the first to come is compiling: we are the ones who wait
+    assert "no cannot be compiled" in player(path, cache).communicate(timeout=240)[1]
+    (lock,) = (cache / "worlds").glob("no-*.lock")
+    with open(lock, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert waiting.wait(60) != 0  # it had the lock, and ended
-        again = player(path, cache)
+        waiting = player(path, cache)
         with pytest.raises(subprocess.TimeoutExpired):
-            again.wait(4)
-    _, said = again.communicate(timeout=60)
+            waiting.communicate(timeout=4)
+    _, said = waiting.communicate(timeout=240)
     assert said.count("compiling no: once") == 1
     assert "no cannot be compiled" in said
+
+
+RUN = """
+run: {{seed: 1, total_steps: 120, checkpoint_interval: 1000}}
+environment: {{name: gridworld, world: {world}, copies: 4}}
+network: {{kind: mlp, depth: 1, width: 8, policy: dense}}
+learner: {{kind: dqn, layer: 8, batch_size: 8}}
+parallel: {{block_size: 2, num_workers: 2, parallel_actions: stacked, parallel_training: looped}}
+evaluation: {{interval: 0, final_games: 0}}
+"""
+
+
+def test_a_run_compiles_before_its_workers_start(tmp_path: Path) -> None:
+    path, config = write_world(tmp_path, PAYS.format(3), name="pays"), tmp_path / "run.yaml"
+    config.write_text(RUN.format(world=path))
+    environment = {**os.environ, CACHE_VARIABLE: str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "keisei", "train", str(config), "--run-dir", str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout + done.stderr).count(COMPILING) == 1
 
 
 def test_key_changes_with_engine_and_numba(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from keisei.testing import check_environment
 from small_worlds import Player, random_actions, same, write_world
 
 EVERY = pytest.mark.parametrize("name", SHIPPED)
+SHORT = {"max_turns": 15}
 FORMS = ("packed", "uint8", "float32")
 SEEING = View(radius=1, frames=3, position=True, inventory=True)
 COLOURS = View(radius=2, cells="colours")
@@ -26,7 +27,7 @@ COLOURS = View(radius=2, cells="colours")
 
 @EVERY
 def test_contract_of_shipped_worlds(name: str) -> None:
-    check_environment(GridworldEnvironment(name, copies=3, seed=5, observation="packed"), steps=110)
+    check_environment(GridworldEnvironment(name, copies=3, seed=5, observation="packed", numbers=SHORT), steps=40)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -34,10 +35,10 @@ def test_contract_of_shipped_worlds(name: str) -> None:
 def test_contract_with_several_views(form: str, turns: str) -> None:
     environment = GridworldEnvironment(
         "tag", copies=2, observation=form, turns=turns, views=[((1, 4), SEEING), ((2,), COLOURS)], debug=True,  # type: ignore[arg-type]
-        numbers={"height": 5, "width": 6},
+        numbers={"height": 5, "width": 6, "max_turns": 4},
     )  # fmt: skip
     assert [group.lanes.tolist() for group in environment.groups] == [[0, 3, 5, 8], [1, 4, 6, 9], [2, 7]]
-    check_environment(environment, steps=25)
+    check_environment(environment, steps=12)
 
 
 LEAVING = """
@@ -64,7 +65,7 @@ def leaving(folder: Path, *, debug: bool, **more: object) -> GridworldEnvironmen
 
 @pytest.mark.parametrize("turns", ["simultaneous", "sequential"])
 def test_contract_where_agents_freeze_and_leave(tmp_path: Path, turns: str) -> None:
-    check_environment(leaving(tmp_path, debug=True, copies=4, turns=turns, numbers={"agents": 3}), steps=60)
+    check_environment(leaving(tmp_path, debug=True, copies=4, turns=turns, numbers={"agents": 3}), steps=30)
 
 
 # --- one life, however it is computed
@@ -74,11 +75,11 @@ def test_contract_where_agents_freeze_and_leave(tmp_path: Path, turns: str) -> N
 @pytest.mark.parametrize("turns", ["simultaneous", "sequential"])
 def test_debug_agrees_with_compiled_bit_for_bit(name: str, turns: str) -> None:
     both = [
-        Player(GridworldEnvironment(name, copies=2, seed=9, first_lane=50, turns=turns, debug=debug))  # type: ignore[arg-type]
+        Player(GridworldEnvironment(name, copies=2, seed=9, numbers=SHORT, turns=turns, debug=debug))  # type: ignore[arg-type]
         for debug in (True, False)
     ]
     assert same(both[0].written(), both[1].written())
-    for number, actions in enumerate(random_actions(both[0].environment, 130)):
+    for number, actions in enumerate(random_actions(both[0].environment, 40)):
         for player in both:
             player.play(actions)
         if number % 10 == 0 or both[0].outcome.ended.any():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import keisei
-from keisei.config import ViewConfig
+from keisei.config_worlds import ViewConfig
 from keisei.environment import NO_SEAT, Int64, UInt8, new_observation, new_step
 from keisei.gridworld import GridworldEnvironment
 from reference_worlds import Chance, Cleanup, Empty, Iowa, Reference, StagHunt, Tag, TreasureHunt, philox
@@ -29,9 +29,9 @@ VARIANTS: list[tuple[str, int, ViewConfig]] = [
     ("treasure_hunt", 1, ViewConfig(radius=4, frames=1, inventory=True)),
     ("treasure_hunt", 7, ViewConfig(radius=1, frames=3, position=True, cells="colours")),
     ("cleanup", 3, ViewConfig(radius=3, frames=2, cells="colours")),
-    ("cleanup", 14, ViewConfig(radius=2, position=False, inventory=True)),
+    ("cleanup", 12, ViewConfig(radius=2, position=False, inventory=True)),
     ("tag", 2, ViewConfig(radius=0, position=True)),
-    ("tag", 12, ViewConfig(radius=11, frames=2)),
+    ("tag", 8, ViewConfig(radius=6, frames=2)),
     ("stag_hunt", 6, ViewConfig(radius=3, position=True, inventory=True)),
     ("iowa", 5, ViewConfig(frames=4, inventory=True)),
     ("empty", 9, ViewConfig(radius=5, position=True)),
@@ -50,7 +50,7 @@ def test_world_goes_as_its_reference(name: str, turns: str) -> None:
 @BOTH
 @pytest.mark.parametrize(("name", "agents", "view"), VARIANTS)
 def test_world_goes_as_its_reference_as_plain_python(name: str, agents: int, view: ViewConfig, turns: str) -> None:
-    Comparison(name, turns, agents, view, debug=True, copies=1).go_on(25)
+    Comparison(name, turns, agents, view, debug=True, copies=1).go_on(16)
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ BENCHMARKS: Mapping[str, str] = {
     "sync": "Hand weights from process to process, against a queue of state dicts.",
     "connect-four": "Train on connect four by PPO, against CleanRL's manner and MaskablePPO.",
     "connect-four-workers": "Train on the peers' connect four in worker processes, against five of them.",
+    "gridworld": "Live and learn in gridworlds: worlds alone, acting, training, whole epochs.",
     "async-learning": "Learn connect four from five seeds, while collecting and not.",
     "staleness": "Learn connect four with weights that are published seldom, or lag behind.",
 }

@@ -32,19 +32,8 @@ CACHE_VARIABLE = "KEISEI_CACHE"
 
 
 def _say(line: str) -> None:
+    """Tell whoever waits that something is being compiled."""
     print(f"keisei: {line}", file=sys.stderr, flush=True)
-
-
-class _Listener:
-    """Who is told that something is being compiled, which takes a while."""
-
-    tell: Callable[[str], None] = staticmethod(_say)
-
-
-def tell_compiling(listener: Callable[[str], None]) -> Callable[[str], None]:
-    """Let another function hear what is being compiled, in lines; gives the one before it."""
-    before, _Listener.tell = _Listener.tell, staticmethod(listener)
-    return before
 
 
 def cache_folder() -> Path:
@@ -143,7 +132,7 @@ def compiled(
     with locked(folder.with_name(f"{folder.name}.lock")):
         started = time.monotonic()
         if not done.exists():
-            _Listener.tell(f"compiling {name}: once, it takes some seconds")
+            _say(f"compiling {name}: once, it takes some seconds")
         module = _written(folder, name, key, functions)
         entries = {entry: getattr(module, entry) for entry in functions}
         for entry, some in signatures.items():
@@ -151,7 +140,7 @@ def compiled(
                 _compile(name, entry, entries[entry], signature)
         if not done.exists():
             done.touch()
-            _Listener.tell(f"compiled {name} in {time.monotonic() - started:.0f} s")
+            _say(f"compiled {name} in {time.monotonic() - started:.0f} s")
     return entries
 
 
