@@ -180,7 +180,6 @@ class Screen:
         yield "speed", Text(f"{speed}{amount(self._pace.rate())} steps/s in all")
         length = collect.get("mean_length", math.nan)
         yield "games", Text(f"{last.games:,}" + (f" · {length:.0f} plies long" if math.isfinite(length) else ""))
-        yield from _returns(last)
         reasons = self._sums("collect/reason")
         yield from _ends(reasons, width, ascii_only)
         if reasons and (wins := self._sums("collect/wins")):
@@ -243,21 +242,6 @@ def _facts(facts: Iterator[tuple[str, Text]]) -> Table:
     for name, text in facts:
         table.add_row(name, text)
     return table
-
-
-def _returns(last: Record) -> Iterator[tuple[str, Text]]:
-    """What agents of a society earn in an episode."""
-    world = last.group("world")
-    if "return" not in world:
-        return
-    text = Text(number(world["return"]), "bold").append(" in the mean", "dim")
-    each = {name.split("/")[0]: value for name, value in last.group("agents").items() if name.endswith("/return")}
-    text.append("".join(f" · {agent}: {number(each[agent])}" for agent in sorted(each, key=int)))
-    yield "returns", text
-    if (found := last.numbers.get("evaluate/world/return")) is not None:
-        random = last.numbers.get("evaluate/random/world/return", math.nan)
-        beside = f" (at random {number(random)})" if math.isfinite(random) else ""
-        yield "evaluated", Text(number(found), "bold").append(f" in the mean{beside}", "dim")
 
 
 def _ends(reasons: dict[str, int], width: int, ascii_only: bool) -> Iterator[tuple[str, Text]]:
