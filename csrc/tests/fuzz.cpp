@@ -1,8 +1,10 @@
-// Feeds random and half-right SFENs, USI moves and games to the core: fuzz COUNT SEED. Run under the sanitizers; any
-// crash, undefined behaviour or broken invariant ends the program with a status other than 0.
+// Feeds random and half-right SFENs, USI moves, lines and games to the core: fuzz COUNT SEED. Run under the sanitizers;
+// any crash, undefined behaviour or broken invariant ends the program with a status other than 0.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <sstream>
 #include <string>
 
 #include "../shogi/game.hpp"
@@ -12,6 +14,8 @@ using namespace keisei::shogi;
 namespace {
 
 using Random = std::mt19937_64;
+
+inline constexpr int kLinePlies = 12;
 
 std::size_t below(Random& random, std::size_t n) { return n ? random() % n : 0; }
 
@@ -72,6 +76,28 @@ void try_usi(const Position& p, const std::string& text) {
     }
 }
 
+// Plays a line of moves from the start, as far as it goes; what is refused must change nothing.
+void try_line(const std::string& text) {
+    Game game(parse_opening("startpos"), Rules{});
+    std::istringstream words(text);
+    for (std::string usi; words >> usi;) {
+        const std::string before = game.sfen();
+        try {
+            game.push(usi);
+            check_counts(game.position(), text);
+        } catch (const std::invalid_argument&) {
+            if (game.sfen() != before) broken("a refused move was played", text);
+        }
+    }
+}
+
+// The beginning of a game as a line of moves.
+std::string line_of(const Game& game) {
+    std::string line;
+    for (int i = 0; i < std::min(game.plies(), kLinePlies); ++i) line += to_usi(game.moves()[std::size_t(i)]) + ' ';
+    return line;
+}
+
 // Plays a random move, and checks that taking it back restores everything.
 void play_on(Game& game, Random& random) {
     const MoveList moves = legal_moves(game.position());
@@ -101,8 +127,12 @@ int main(int argc, char** argv) {
     for (long i = 0; i < count; ++i) {
         if (i % 4 == 0) play_on(game, random);
         const std::string sfen = game.sfen();
-        i % 2 ? try_sfen(mutated(sfen, random))
-              : try_usi(game.position(), mutated(below(random, 2) ? "7g7f+" : "P*5e", random));
+        if (i % 2)
+            try_sfen(mutated(sfen, random));
+        else if (i % 16)
+            try_usi(game.position(), mutated(below(random, 2) ? "7g7f+" : "P*5e", random));
+        else
+            try_line(mutated(line_of(game), random));
     }
     std::printf("%ld texts, no fault\n", count);
 }
