@@ -47,11 +47,15 @@ def hold_each(processes: Sequence[int], cores: Sequence[int]) -> None:
                 os.sched_setaffinity(int(thread), [cores[place % len(cores)]])
 
 
-def busiest(processes: Sequence[int], seconds: float = 0.1) -> int:
-    """The process that works most for a while."""
+def busiest(processes: Sequence[int], seconds: float = 0.05) -> int:
+    """The process that works most, once one has worked for so long."""
     before = {one: processor_seconds(one) for one in processes}
-    time.sleep(seconds)
-    return max(processes, key=lambda one: processor_seconds(one) - before[one])
+
+    def worked(process: int) -> float:
+        return processor_seconds(process) - before[process]
+
+    wait_for(lambda: max(map(worked, processes)) >= seconds, "a process that works")
+    return max(processes, key=worked)
 
 
 def wait_until_still(processes: Sequence[int]) -> None:

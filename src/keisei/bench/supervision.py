@@ -78,9 +78,9 @@ class Playing:
         return wait_for(lambda: self.steps() > before, "a worker that plays")
 
     def wait_until_started(self) -> list[int]:
-        """Wait for all workers and the spare, until only workers work; gives all their processes."""
+        """Wait for all workers and the spare, until it stands by; gives all their processes."""
         wait_for(lambda: len(worker_processes()) > self._workers, "workers and a spare")
-        wait_for(lambda: sum(map(is_idle, worker_processes())) > 0, "a spare that has started")
+        wait_for(lambda: self.manager.statistics().get("parallel/spares", 0) > 0, "a spare that stands by")
         return worker_processes()
 
 
