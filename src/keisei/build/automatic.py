@@ -28,12 +28,14 @@ def chosen(
     workers: Callable[[int], ParallelManager],
     tell: Callable[[str, str], None],
 ) -> Collector:
-    """Whoever collects faster: this process, or as many workers as there are processors for; says what was found.
+    """Whoever collects faster: this process, or as many workers as there are processors for; says in a line what it is.
+
+    Where the learner is to work meanwhile, workers collect wherever a processor is free for them.
 
     `serial` takes the steps of its rollouts, None for those of the run; `workers` how many there are.
     """
-    number = fitting(config)
-    if number < 2 and not config.parallel.async_learning:
+    number, ahead = fitting(config), config.parallel.async_learning
+    if _free(config) < 1 or (number < 2 and not ahead):
         tell("mode", f"no workers: {_why_one(config)}")
         return serial(None)
     here = _steps_per_second(serial, config.parallel.rollout_length)
@@ -41,16 +43,19 @@ def chosen(
     if left < _SHORT_SECONDS:
         tell("mode", f"no workers: one process collects the whole run in about {left:.1f} s")
         return serial(None)
+    if ahead:  # a thread beside the learner's would take its turns from it, so speed alone does not count
+        tell("mode", f"{_workers(number)}: what this process learns meanwhile does not slow them down")
+        return workers(number)
     there, seconds = workers(number), config.environment.copies * config.parallel.rollout_length / here
     if seconds > _LONG_SECONDS:
-        tell("mode", f"{number} workers: one process takes about {seconds:.1f} s for a rollout")
+        tell("mode", f"{_workers(number)}: one process takes about {seconds:.1f} s for a rollout")
         return there
     there.publish(serial(1).policy.network.state_dict(), 0)
     theirs = _measured(there)[0]
     there.reset()
-    found = f"{here:,.0f} steps/s in one process, {theirs:,.0f} with {number} workers"
+    found = f"{here:,.0f} steps/s in one process, {theirs:,.0f} with {_workers(number)}"
     if theirs > here:
-        tell("mode", f"{number} workers: {found}")
+        tell("mode", f"{_workers(number)}: {found}")
         return there
     tell("mode", f"no workers: {found}")
     there.close()
@@ -59,16 +64,25 @@ def chosen(
 
 def fitting(config: Config) -> int:
     """As many workers as there are blocks, and processors that the learner does not keep busy meanwhile."""
-    free = len(os.sched_getaffinity(0))
-    if config.parallel.async_learning:
-        free -= config.parallel.learner_threads
-    return max(1, min(free, config.environment.copies // config.parallel.block_size))
+    return max(1, min(_free(config), config.environment.copies // config.parallel.block_size))
+
+
+def _free(config: Config) -> int:
+    """How many processors there are, but for those that the learner keeps busy meanwhile."""
+    section = config.parallel
+    return len(os.sched_getaffinity(0)) - (section.learner_threads if section.async_learning else 0)
 
 
 def _why_one(config: Config) -> str:
+    if _free(config) < 1:
+        return "the learner keeps all processors busy"
     if config.environment.copies == config.parallel.block_size:
         return "all copies are one block, which one process plays"
     return "there is one processor"
+
+
+def _workers(number: int) -> str:
+    return "1 worker" if number == 1 else f"{number} workers"
 
 
 def _steps_per_second(serial: Callable[[int | None], SerialCollector], whole: int) -> float:
