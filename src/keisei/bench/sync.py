@@ -69,6 +69,11 @@ class Sync(ABC):
         self._lines = lines
         self._version = 0
 
+    def touch_all(self) -> None:
+        """Use every slot, and both places of a reader, for the first time: memory that is new takes far longer."""
+        for _ in range(2 * SLOTS):
+            self._round()
+
     def measure(self, seconds: float) -> Sample:
         """Whole rounds for about so long."""
         syncs, start = 0, time.perf_counter()
@@ -178,7 +183,10 @@ def published(name: str, tower: Tower, cores: Sequence[int], kind: type[Publishe
     with ExitStack() as stack:
         stack.callback(sync.close)
         memory = handed_out(sync.memory)
-        yield kind(name, tower, sync, [stack.enter_context(far_end(core, read_slots, tower, memory)) for core in cores])
+        lines = [stack.enter_context(far_end(core, read_slots, tower, memory)) for core in cores]
+        made = kind(name, tower, sync, lines)
+        made.touch_all()
+        yield made
 
 
 @contextmanager
@@ -187,7 +195,9 @@ def queued(name: str, tower: Tower, pack: Pack, core: int) -> Iterator[Queued]:
     queue: Queue[Packed] = FRESH.Queue()
     with far_end(core, read_queue, tower, queue) as line:
         try:
-            yield Queued(name, tower, pack, queue, line)
+            made = Queued(name, tower, pack, queue, line)
+            made.touch_all()
+            yield made
         finally:
             queue.put({})
 
