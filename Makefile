@@ -20,6 +20,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 TESTS := build/native-tests
 PEERS := rllib sample_factory tianshou # whose dependencies clash with those of the others
+COVERED := ahead block_set episodes faults_* foreign_* frozen line loop* model_sync parallel_* same_bits serial_collector \
+	shared_memory
 SOURCES = find csrc -name '*.cpp' -o -name '*.hpp'
 INDEX := $(if $(OFFLINE),--no-index --find-links $(OFFLINE))
 
@@ -30,7 +32,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 CORE := $(shell find csrc -not -path 'csrc/tests*') CMakeLists.txt
 STANDARD := $(shell find csrc/tests)
 
-.PHONY: FORCE help setup test test-long faults check format bench bench-peers docs train wheelhouse native-tests clean
+.PHONY: FORCE help setup test test-long faults coverage check format bench bench-peers docs train wheelhouse native-tests clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +83,12 @@ test-long: setup native-tests ## run the tests that take minutes
 
 faults: setup ## run the tests that do harm: those that need root or strace are left out where that is missing
 	python -m pytest -m faults
+
+coverage: setup ## count the lines of worker processes and of collecting that their tests run
+	rm -f .coverage .coverage.*
+	coverage run -m pytest -q $(COVERED:%=tests/test_%.py)
+	coverage combine --quiet
+	coverage report --include='src/keisei/parallel/*,src/keisei/collect/*' --show-missing --fail-under=90
 
 check: setup ## formatting, lint, types, the native stub and the import order
 	ruff format --check .

@@ -57,6 +57,7 @@ def _become_worker(manager: int, inherited: Sequence[int]) -> None:
             low = kept + 1
         os.closerange(low, 1 << 20 if low < 1 << 20 else low)
         sys.argv = ["worker", str(inherited[0]), str(manager)]
+        _keep_what_is_counted()
         entry.main()
         status = 0
     except SystemExit:
@@ -66,6 +67,25 @@ def _become_worker(manager: int, inherited: Sequence[int]) -> None:
     finally:
         sys.stderr.flush()
         os._exit(status)
+
+
+def _keep_what_is_counted() -> None:
+    """Where covered lines are counted, save them whenever this process waits: it ends by being killed."""
+    if "coverage" not in sys.modules:
+        return
+    from coverage import Coverage
+
+    from keisei.parallel.line import WorkerLine
+
+    counting, receive = Coverage.current(), WorkerLine.receive
+    if counting is None:
+        return
+
+    def save_and_receive(line: WorkerLine) -> object:
+        counting.save()
+        return receive(line)
+
+    WorkerLine.receive = save_and_receive  # type: ignore[method-assign, assignment]
 
 
 def start_quickly(patch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ import random
 import re
 import signal
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,23 +30,31 @@ from harm import (
 from keisei.checkpoint import latest, numbers
 from tiny_runs import TESTS, events, records, sha256, summary
 
+ONE_ACTS = "parallel.inference=learner"
+MODES: dict[str, tuple[str, ...]] = {
+    "in turns": (),
+    "ahead": (AHEAD,),
+    "one acts": (ONE_ACTS,),
+    "one acts, ahead": (ONE_ACTS, AHEAD, "parallel.max_lag=2"),
+}
+"""What changes bits, each time for itself; whoever collects, and whatever happens to them, changes none."""
+ON_DEMAND = pytest.mark.faults
+EACH_MODE = pytest.mark.parametrize("mode", [*list(MODES)[:3], pytest.param("one acts, ahead", marks=ON_DEMAND)])
 
-def ends_with(folder: Path, *overrides: str, how: str = "quickly") -> str:
-    """The hash of the weights that an unharmed run ends with."""
-    folder.mkdir()
-    return str(HarmedRun(folder, *overrides).through(how)["weights_sha256"])
+Ends = Callable[[str], str]
+"""From a mode to the hash of the weights that a run ends with when one process plays all blocks in a row."""
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What the run ends with when one process plays all blocks in a row."""
-    return ends_with(tmp_path_factory.mktemp("plain") / "run")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Ends:
+    """What runs end with that nobody harms, without workers."""
 
+    @cache
+    def ends_with(mode: str) -> str:
+        run = HarmedRun(tmp_path_factory.mktemp("plain"), *MODES[mode])
+        return str(run.through()["weights_sha256"])
 
-@pytest.fixture(scope="module")
-def plain_ahead(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The same while learning goes on."""
-    return ends_with(tmp_path_factory.mktemp("ahead") / "run", AHEAD)
+    return ends_with
 
 
 def finished(run: HarmedRun, said: dict[str, object]) -> str:
@@ -59,71 +69,77 @@ def finished(run: HarmedRun, said: dict[str, object]) -> str:
 
 
 @pytest.mark.parametrize(
-    "overrides",
+    ("mode", "workers", "shared"),
     [
-        ("parallel.num_workers=2",),
-        ("parallel.num_workers=4",),
-        ("parallel.num_workers=2", "parallel.use_shared_memory=false"),
+        ("in turns", 2, "true"),
+        ("in turns", 4, "true"),
+        ("in turns", 2, "false"),
+        ("ahead", 1, "true"),
+        ("ahead", 4, "false"),
+        ("one acts", 2, "true"),
+        ("one acts, ahead", 4, "false"),
+        *(
+            pytest.param(mode, workers, shared, marks=ON_DEMAND)
+            for mode in MODES
+            for workers in (1, 2, 4)
+            for shared in ("true", "false")
+        ),
     ],
-    ids=["2 workers", "4 workers", "over the line"],
 )
 def test_run_with_workers_ends_with_the_weights_of_a_plain_loop(
-    tmp_path: Path, plain: str, overrides: tuple[str, ...]
+    tmp_path: Path, plain: Ends, mode: str, workers: int, shared: str
 ) -> None:
-    run = HarmedRun(tmp_path, "parallel.enabled=true", *overrides)
-    assert finished(run, run.through()) == plain
+    run = HarmedRun(
+        tmp_path,
+        *MODES[mode],
+        "parallel.enabled=true",
+        f"parallel.num_workers={workers}",
+        f"parallel.use_shared_memory={shared}",
+    )
+    assert finished(run, run.through()) == plain(mode)
+    assert records(run.run)[-1]["parallel/restarts"] == 0
 
 
-def test_run_with_fresh_workers_ends_with_the_weights_of_a_plain_loop(tmp_path: Path, plain: str) -> None:
+def test_run_with_fresh_workers_ends_with_the_weights_of_a_plain_loop(tmp_path: Path, plain: Ends) -> None:
     run = HarmedRun(tmp_path, "parallel.enabled=true", "parallel.num_workers=1")
-    assert finished(run, run.through(how="start")) == plain
+    assert finished(run, run.through(how="start")) == plain("in turns")
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-def test_run_that_learns_while_collecting_ends_with_the_weights_of_a_plain_loop_that_does(
-    tmp_path: Path, plain: str, plain_ahead: str, workers: int
-) -> None:
-    run = HarmedRun(tmp_path, "parallel.enabled=true", f"parallel.num_workers={workers}", AHEAD)
-    assert finished(run, run.through()) == plain_ahead != plain
+def test_modes_end_with_weights_of_their_own(plain: Ends) -> None:
+    assert len({plain(mode) for mode in MODES}) == len(MODES)
 
 
-@pytest.mark.parametrize("shared", ["true", "false"])
+@EACH_MODE
 def test_run_whose_workers_are_killed_at_random_instants_ends_with_the_same_weights(
-    tmp_path: Path, plain: str, shared: str
+    tmp_path: Path, plain: Ends, mode: str
 ) -> None:
-    run = HarmedRun(tmp_path, *WORKERS, f"parallel.use_shared_memory={shared}")
+    """From its first moment to its last."""
+    run = HarmedRun(tmp_path, *WORKERS, *MODES[mode], f"parallel.use_shared_memory={str(mode != 'ahead').lower()}")
     command = run.begin()
-    kills = harm_workers(command, random.Random(11), signal.SIGKILL, times=8)
-    assert finished(run, command.wait().json) == plain
+    kills = harm_workers(command, random.Random(11), signal.SIGKILL, times=1000)
+    assert finished(run, command.wait().json) == plain(mode)
     assert kills >= 5
     said = "\n".join(events(run.run, "alarm"))
     assert said.count("exit by SIGKILL") >= 3, said
     assert nobody_left(command)
 
 
-def test_run_that_learns_while_its_workers_are_killed_ends_with_the_same_weights(
-    tmp_path: Path, plain_ahead: str
-) -> None:
-    run = HarmedRun(tmp_path, *WORKERS, AHEAD)
-    command = run.begin()
-    harm_workers(command, random.Random(12), signal.SIGKILL, times=8)
-    assert finished(run, command.wait().json) == plain_ahead
-
-
-def test_run_whose_worker_is_stopped_ends_with_the_same_weights(tmp_path: Path, plain: str) -> None:
-    run = HarmedRun(tmp_path, *WORKERS)
+@EACH_MODE
+def test_run_whose_worker_is_stopped_ends_with_the_same_weights(tmp_path: Path, plain: Ends, mode: str) -> None:
+    run = HarmedRun(tmp_path, *WORKERS, *MODES[mode])
     command = run.begin()
     wait_for_iteration(run, 3, command)
     harm_workers(command, random.Random(13), signal.SIGSTOP, times=2)
-    assert finished(run, command.wait().json) == plain
+    assert finished(run, command.wait().json) == plain(mode)
     assert "stopped by a signal" in "\n".join(events(run.run, "alarm"))
     assert nobody_left(command)
 
 
+@EACH_MODE
 def test_run_stopped_killed_and_resumed_with_other_numbers_of_workers_ends_with_the_same_weights(
-    tmp_path: Path, plain: str
+    tmp_path: Path, plain: Ends, mode: str
 ) -> None:
-    run = HarmedRun(tmp_path, *WORKERS)
+    run = HarmedRun(tmp_path, *WORKERS, *MODES[mode])
     command = run.begin()
     wait_for_iteration(run, 8, command)
     command.send(signal.SIGTERM)
@@ -138,22 +154,22 @@ def test_run_stopped_killed_and_resumed_with_other_numbers_of_workers_ends_with_
     wait_for_iteration(run, 27, command)
     command.send(signal.SIGINT)
     command.wait()
-    assert finished(run, run.resume("parallel.enabled=false").wait().json) == plain
+    assert finished(run, run.resume("parallel.enabled=false").wait().json) == plain(mode)
 
 
 # --- the budget ------------------------------------------------------------------------------------------------------
 
 
-def test_storm_of_kills_ends_in_this_process_with_the_same_weights(tmp_path: Path, plain: str) -> None:
+def test_storm_of_kills_ends_in_this_process_with_the_same_weights(tmp_path: Path, plain: Ends) -> None:
     run = HarmedRun(tmp_path, *WORKERS, "parallel.max_restarts=5")
     command = run.begin()
     harm_workers(command, random.Random(14), signal.SIGKILL, times=1000)
-    assert finished(run, command.wait().json) == plain
+    assert finished(run, command.wait().json) == plain("in turns")
     assert "FROM HERE ON BLOCKS ARE PLAYED IN THE LEARNER'S PROCESS" in events(run.run, "alarm")[-1]
     assert records(run.run)[-1]["parallel/degraded"] == 1
 
 
-def test_storm_of_kills_stops_the_run_with_a_checkpoint_and_a_status_of_its_own(tmp_path: Path, plain: str) -> None:
+def test_storm_of_kills_stops_the_run_with_a_checkpoint_and_a_status_of_its_own(tmp_path: Path, plain: Ends) -> None:
     run = HarmedRun(
         tmp_path, *WORKERS, "parallel.max_restarts=5", "parallel.on_failure=stop", "run.checkpoint_interval=1000"
     )
@@ -169,14 +185,14 @@ def test_storm_of_kills_stops_the_run_with_a_checkpoint_and_a_status_of_its_own(
     assert "Traceback" not in done.errors
     assert latest(run.run).number == run.reached()
     assert (summary(run.run)["state"], nobody_left(command)) == ("failed", True)
-    assert finished(run, run.resume().wait().json) == plain
+    assert finished(run, run.resume().wait().json) == plain("in turns")
 
 
 # --- a game that fails -----------------------------------------------------------------------------------------------
 
 
 def test_block_that_fails_twice_stops_the_run_with_a_checkpoint_and_how_to_see_it_again(
-    tmp_path: Path, plain: str
+    tmp_path: Path, plain: Ends
 ) -> None:
     file = tmp_path / "unlucky"
     options = {"file": str(file), "random_plies": 2}
@@ -200,7 +216,7 @@ def test_block_that_fails_twice_stops_the_run_with_a_checkpoint_and_how_to_see_i
     assert (here.status, nobody_left(command)) == (1, True)
     assert "in step\n    raise ZeroDivisionError" in here.errors
     file.unlink()
-    assert finished(run, run.resume().wait().json) == plain
+    assert finished(run, run.resume().wait().json) == plain("in turns")
 
 
 # --- signals to the learner ------------------------------------------------------------------------------------------
@@ -208,7 +224,7 @@ def test_block_that_fails_twice_stops_the_run_with_a_checkpoint_and_how_to_see_i
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_run_with_workers_ended_at_random_instants_leaves_nobody_and_goes_on(
-    tmp_path: Path, plain: str, number: int
+    tmp_path: Path, plain: Ends, number: int
 ) -> None:
     chance, shared = random.Random(number), set(os.listdir("/dev/shm"))
     run = HarmedRun(tmp_path, *WORKERS)
@@ -224,7 +240,7 @@ def test_run_with_workers_ended_at_random_instants_leaves_nobody_and_goes_on(
         assert "Traceback" not in done.errors
         assert nobody_left(command)
         command = run.resume()
-    assert finished(run, command.wait().json) == plain
+    assert finished(run, command.wait().json) == plain("in turns")
     assert set(os.listdir("/dev/shm")) <= shared
     assert not list((run.run / "checkpoints").glob(".*"))
 

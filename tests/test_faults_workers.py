@@ -143,7 +143,7 @@ def announces_a_message(troubled: Troubled) -> None:
 @pytest.mark.parametrize(
     ("trouble", "said"),
     [
-        (raises, r"worker \d, block \d, ply 5: .*the board caught fire.*seed 7.*is played again"),
+        (raises, r"worker \d, block \d, ply 5 \(process \d+\): .*the board caught fire.*seed 7.*is played again"),
         (exits, r"SystemExit: 3"),
         (exits_at_once, r"worker \d, block \d, ply 5, exit with status 0, which nobody asked for"),
         (aborts, r"worker \d, block \d, ply 5, exit by SIGABRT"),
@@ -165,6 +165,7 @@ def test_trouble_is_named_and_the_block_is_played_again(tmp_path: Path, trouble:
     with managed(rules(build=WithTrouble(trouble, flag=tmp_path / "once")), log=log, worker_timeout=0.5) as manager:
         assert collected(manager, NAME, 3) == serially(NAME, 3)
     assert re.search(said, log.text, re.DOTALL), log.text
+    assert all(re.match(r"worker \d, [^(]*\(process \d+\)", line) for line in log), log.text
 
 
 def test_exception_as_a_game_begins_is_named_and_the_block_is_played_again(tmp_path: Path) -> None:
@@ -172,7 +173,9 @@ def test_exception_as_a_game_begins_is_named_and_the_block_is_played_again(tmp_p
     build = WithTrouble(raises, at=0, flag=tmp_path / "once", saved=False)
     with managed(rules(build=build), log=log) as manager:
         assert collected(manager, NAME, 3) == serially(NAME, 3)
-    assert re.search(r"worker \d, block \d, ply 0: .*the board caught fire.*is played again", log.text, re.DOTALL)
+    assert re.search(
+        r"worker \d, block \d, ply 0 \(process \d+\): .*the board caught fire.*is played again", log.text, re.DOTALL
+    )
 
 
 def processes_of_an_exception(folder: Path) -> tuple[list[int], list[int], str]:

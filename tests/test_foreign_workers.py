@@ -108,7 +108,7 @@ def test_what_is_wrong_comes_home_in_words() -> None:
     message = r"rewards: expected what one seat gains to be what the other loses, .*, in copy 0 \(pile_v0\), step 1"
     with managed(rules(build), 1) as manager, pytest.raises(WorkerError, match=message) as caught:
         blocks_of(manager, build, range(1))
-    assert "worker 0, block 0, ply 1" in str(caught.value)
+    assert "worker 0, block 0, ply 1 (process" in str(caught.value)
 
 
 @pytest.mark.usefixtures("quick_workers")

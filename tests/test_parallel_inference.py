@@ -195,11 +195,11 @@ def seals_nothing(troubled: Troubled) -> None:
     [
         (
             raises,
-            r"worker \d, block \d, ply 5: .*caught fire.*block \d of iteration 0, seed 7, step 5.*is played again",
+            r"worker \d, block \d, ply 5 \(process \d+\): .*caught fire.*block \d of iteration 0, seed 7.*again",
         ),
         (is_killed, r"worker \d, block \d, ply 5, exit by SIGKILL \(process \d+\); .* restart 1 of 50"),
         (stops, r"block \d, ply 5, no sign of life for \d+\.\d\d s, stopped by a signal"),
-        (pays_no_number, r"ply 5: .*ContractError: expected a finite number as reward, found nan in step 0, lane 1"),
+        (pays_no_number, r"ply 5 .*ContractError: expected a finite number as reward, found nan in step 0, lane 1"),
         (lists_what_is_not, r"expected less than 9 as legal.actions, found 9"),
         (loses_its_checksum, r"handed out a wrong checksum"),
         (seals_an_earlier_ply, r"handed out ply 4 instead of 5"),

@@ -10,12 +10,13 @@ import os
 import random
 import re
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from torch import Tensor
@@ -28,6 +29,40 @@ from keisei.parallel.shared_memory import Slab
 
 SEEN_SECONDS = 30.0
 _A_WHILE = 0.1
+_TICK_SECONDS, _STANDSTILL_SECONDS = 0.05, 3.0
+
+
+class Clock:
+    """Seconds that this process has lived; it stands still while the process is stopped as a whole."""
+
+    def __init__(self) -> None:
+        self._lost = 0.0
+        self._last = time.monotonic()
+        self._lock = threading.Lock()
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._tick, name="clock", daemon=True)
+
+    def _tick(self) -> None:
+        while not self._ends.wait(_TICK_SECONDS):
+            self.now()
+
+    def now(self) -> float:
+        """The moment."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._last > _STANDSTILL_SECONDS:
+                self._lost += now - self._last
+            self._last = now
+            return now - self._lost
+
+    def __enter__(self) -> Self:
+        self._last = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
 
 
 class Witness(Protocol):
@@ -35,6 +70,7 @@ class Witness(Protocol):
 
     heard: list[str]
     iteration: int
+    clock: Clock
 
 
 @dataclass(frozen=True)
@@ -150,6 +186,7 @@ class Driver:
         self._workers = workers
         self._orders = orders
         self._witness = witness
+        self._now = witness.clock.now
 
     def end(self) -> None:
         """The run is over: wait for nothing any more."""
@@ -157,15 +194,15 @@ class Driver:
 
     def pause(self, until: float) -> None:
         """Wait until the next fault, or that moment."""
-        at = min(until, time.monotonic() + self._every * self._chance.uniform(0.5, 1.5))
-        while time.monotonic() < at and not self.ended:
+        at = min(until, self._now() + self._every * self._chance.uniform(0.5, 1.5))
+        while self._now() < at and not self.ended:
             time.sleep(0.005)
 
     def wait(self, condition: Callable[[], bool]) -> bool:
         """Wait until something is so; says whether it came to that."""
-        until = time.monotonic() + SEEN_SECONDS
+        until = self._now() + SEEN_SECONDS
         while not condition():
-            if self.ended or time.monotonic() > until:
+            if self.ended or self._now() > until:
                 return condition()
             time.sleep(0.002)
         return True
@@ -175,11 +212,11 @@ class Driver:
         if not self._next:  # each kind comes once before any comes again
             self._next = self._chance.sample(self._kinds, len(self._kinds))
         kind = self._next.pop()
-        heard, began = len(self._witness.heard), time.monotonic()
+        heard, began = len(self._witness.heard), self._now()
         seen = self._do(kind, lambda pattern: self._heard(pattern, heard))
         iteration = self._witness.iteration
         mended = self.wait(lambda: self._goes_on_after(iteration))
-        self.harmed.append(Harmed(kind, seen, mended, began, time.monotonic()))
+        self.harmed.append(Harmed(kind, seen, mended, began, self._now()))
 
     def _goes_on_after(self, iteration: int) -> bool:
         """Whether the run goes on, and with all of its workers."""

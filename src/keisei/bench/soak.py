@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from keisei import build
-from keisei.bench.harm import HARM, Driver, Harmed, WithHarm
+from keisei.bench.harm import HARM, Clock, Driver, Harmed, WithHarm
 from keisei.bench.memory import resident_bytes
 from keisei.checkpoint import weights_sha256
 from keisei.config import Config, load_run
@@ -68,7 +68,8 @@ class Witness(Sink):
 
     name = "witness"
 
-    def __init__(self, stop: StopRequest, iterations: int | None, say: Callable[[str], None]) -> None:
+    def __init__(self, stop: StopRequest, clock: Clock, iterations: int | None, say: Callable[[str], None]) -> None:
+        self.clock = clock
         self.heard: list[str] = []
         self.iteration = 0
         self.times: list[tuple[float, int, float]] = []  # moment, steps, resident bytes
@@ -78,7 +79,7 @@ class Witness(Sink):
         self._say = say
 
     def record(self, record: Record) -> None:
-        self.times.append((time.monotonic(), record.steps, float(resident_bytes())))
+        self.times.append((self.clock.now(), record.steps, float(resident_bytes())))
         self.restarts = record.numbers.get("parallel/restarts", 0.0)
         self.iteration = record.iteration
         if record.iteration == self._iterations:
@@ -145,10 +146,9 @@ def train(soak: Soak, folder: Path, say: Callable[[str], None], iterations: int 
     """A run with workers: for so many iterations, or until the time is over."""
     folder.mkdir()
     stop = StopRequest()
-    witness = Witness(stop, iterations, say)
     config = load_run(None, [*SMALL_RUN, f"run.seed={soak.seed}", f"parallel.num_workers={soak.workers}"])
     orders = folder / "orders"
-    with open_metrics(folder, witness) as metrics:
+    with Clock() as clock, open_metrics(folder, witness := Witness(stop, clock, iterations, say)) as metrics:
         training = with_harm(config, build.training(config, folder, metrics, stop), orders)
         training.prepare()
         driver = Driver(soak.seed, soak.kinds, every=soak.every, workers=soak.workers, orders=orders, witness=witness)
@@ -182,13 +182,14 @@ def with_harm(config: Config, made: Training, orders: Path) -> Training:
 def _drive(soak: Soak, driver: Driver, witness: Witness, stop: StopRequest) -> None:
     """Do harm until the time is over, which begins with the first record."""
     driver.wait(lambda: witness.iteration > 0)
-    until = time.monotonic() + soak.seconds
-    while time.monotonic() < until and not driver.ended:
+    now = witness.clock.now
+    until = now() + soak.seconds
+    while now() < until and not driver.ended:
         if soak.faults:
             driver.pause(until)
         else:
             time.sleep(0.01)
-        if soak.faults and time.monotonic() < until:
+        if soak.faults and now() < until:
             driver.harm()
     stop.ask("the soak")
 

@@ -60,6 +60,11 @@ class WorkerCommunicator:
         return "the spare worker" if self.place == _SPARE else f"worker {self.place}"
 
     @property
+    def process_name(self) -> str:
+        """How messages call its process."""
+        return f"process {self.process.pid}"
+
+    @property
     def where(self) -> str:
         """How messages say who was at what: `worker 3, block 17, ply 41`."""
         return f"{self.name}, block {self.block}, ply {int(self._heartbeat[1])}" if self.order else self.name

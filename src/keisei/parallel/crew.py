@@ -213,7 +213,7 @@ class Crew:
 
     def _refuse(self, worker: WorkerCommunicator, why: str) -> list[Event]:
         """A worker that cannot be set up; another one could not either."""
-        text = f"{worker.name} {why}"
+        text = f"{worker.name} ({worker.process_name}) {why}"
         self._everybody.remove(worker)
         worker.end()
         if not self._has_begun:
@@ -253,7 +253,7 @@ class Crew:
     # --- who takes whose place ---------------------------------------------------------------------------------------
 
     def _lost(self, worker: WorkerCommunicator, text: str, its_own_fault: bool) -> list[Event]:
-        block = worker.block
+        block, text = worker.block, f"{text} ({worker.process_name})"
         self._everybody.remove(worker)
         self._wait_longer()
         if worker.place < 0:
@@ -262,10 +262,9 @@ class Crew:
         self.restarts += 1
         record = self.records[worker.place]
         self.records[worker.place] = replace(record, restarts=record.restarts + 1)
-        text = f"{text} (process {worker.process.pid})"
         self._fill()
         if self.restarts <= self._watch.max_restarts:
-            takers = [f"process {one.process.pid}" for one in self._everybody if one.place == worker.place]
+            takers = [one.process_name for one in self._everybody if one.place == worker.place]
             taker = takers[0] if takers else "a fresh process"
             self._say(f"{text}; {taker} takes its place, restart {self.restarts} of {self._watch.max_restarts}")
         return [Lost(worker, worker.order, block, text, its_own_fault)]

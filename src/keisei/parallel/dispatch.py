@@ -63,7 +63,8 @@ class Dispatch(ABC):
             self._check(event, event.answer)
         elif isinstance(event.answer, Failed):
             failed = event.answer
-            text = f"{event.worker.name}, block {failed.block}, ply {failed.step}: {failed.traceback.strip()}"
+            at = f"{event.worker.name}, block {failed.block}, ply {failed.step} ({event.worker.process_name})"
+            text = f"{at}: {failed.traceback.strip()}"
             self._count_failure(failed.block, text)
             self._say(f"{text}\nblock {failed.block} is played again")
             self._give_again(event.worker, event.order)

@@ -149,7 +149,8 @@ class BlockDispatch(Dispatch):
 
     def _ask_again(self, event: Said, stale: Stale) -> None:
         self._refusals += 1
-        text = f"{event.worker.name}, block {event.order.blocks[0]}: {stale.reason}"
+        at = f"{event.worker.name}, block {event.order.blocks[0]} ({event.worker.process_name})"
+        text = f"{at}: {stale.reason}"
         if self._refusals > _MOST_REFUSALS:
             raise WorkerError(f"weights were refused {self._refusals} times in one iteration; {text}")
         self._say(f"{text}; the weights are published again")
