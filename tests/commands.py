@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
+from crowding import crowded
 from removed import REMOVALS
 from tiny_runs import TIC_TAC_TOE, Sections, write_config
 
@@ -80,7 +81,7 @@ class Command:
 
     def wait(self, seconds: float = ANSWER_SECONDS) -> Done:
         """Its end; kills it where that does not come."""
-        status = forge().ask("wait", self.process, seconds)
+        status = forge().ask("wait", self.process, crowded(seconds))
         if status == RUNNING:
             self.send(signal.SIGKILL)
             forge().ask("wait", self.process, seconds)
@@ -141,7 +142,7 @@ def train(folder: Path, *overrides: str, base: Sections = TIC_TAC_TOE) -> Done:
 
 def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
     """Wait for something to become true."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + crowded(seconds)
     while not condition():
         assert time.monotonic() < end, "it did not come true in time"
         time.sleep(0.001)

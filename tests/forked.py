@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from crowding import crowded
+
 _PR_SET_DUMPABLE = 4
 SECONDS = 60.0
 
@@ -44,13 +46,13 @@ class Child:
 
     def kill(self) -> None:
         """End it for certain; its end is waited for."""
-        with suppress(ProcessLookupError):
+        if self._status is None:  # else the number may be somebody else's
             os.kill(self.pid, signal.SIGKILL)
         self.wait()
 
     def wait(self) -> int:
         """Its exit status, negative for a signal."""
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + crowded(SECONDS)
         while self._status is None:
             found, status = os.waitpid(self.pid, os.WNOHANG)
             if found:
@@ -130,7 +132,7 @@ def is_there(process: int) -> bool:
 
 def gone_within(processes: list[int], seconds: float) -> bool:
     """Whether all of these processes are gone within so long."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + crowded(seconds)
     while any(is_there(process) for process in processes) and time.monotonic() < until:
         time.sleep(0.005)
     return not any(is_there(process) for process in processes)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from commands import Command, start, wait_until
+from crowding import crowded
 from tiny_runs import STEPS, TESTS, TIC_TAC_TOE, Sections, records, write_config
 
 ITERATIONS = 40
@@ -97,6 +98,19 @@ def harm_workers(command: Command, chance: random.Random, number: int, times: in
     return done
 
 
+def harm_throughout(run: HarmedRun, command: Command, chance: random.Random, number: int) -> int:
+    """Send a signal to a random worker at a random instant of each iteration; gives how often."""
+    done = reached = 0
+    while is_running(command):
+        if workers := children(command.process):
+            send(chance.choice(workers), number)
+            done += 1
+        wait_for_iteration(run, reached + 1, command)
+        reached = run.reached()
+        time.sleep(chance.uniform(0, 0.05))
+    return done
+
+
 def group_of(command: Command) -> list[int]:
     """The living processes of a command's group: itself, its workers, and theirs."""
     found = []
@@ -110,7 +124,7 @@ def group_of(command: Command) -> list[int]:
 
 def nobody_left(command: Command, seconds: float = 1.0) -> bool:
     """Whether no process of a command's group is left after so long."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + crowded(seconds)
     while group_of(command) and time.monotonic() < until:
         time.sleep(0.005)
     return not group_of(command)

@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from checkpoints import same, small
+from crowding import crowded
 from keisei.checkpoint import (
     Checkpoint,
     CheckpointKeeper,
@@ -159,7 +160,7 @@ def test_slow_disk_stops_nobody_and_saves_are_skipped_not_queued(run: Run, monke
     assert run.keeper.due(1)
     start = time.monotonic()
     run.keeper.save(1, Checkpoint({"w": weights}, {"environment": {"state": weights}}, {}, ""))
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < crowded(1)
     weights += 1
     assert not run.keeper.due(2)
     assert not run.keeper.due(3)

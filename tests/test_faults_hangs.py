@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from crowding import crowded
 from forked import is_there
 from keisei.parallel.communication import WorkerCommunicator
 from trouble import holds_the_interpreter, stops
@@ -63,7 +64,7 @@ def seconds_until_replaced(folder: Path, limit: float) -> float:
 def test_hang_is_seen_within_the_limit_and_a_tenth_of_a_second(tmp_path: Path) -> None:
     """The machine may be busy with others, so the best of some counts."""
     best = min(seconds_until_replaced(tmp_path / str(number), 0.5) for number in range(5))
-    assert 0.4 < best < 0.6
+    assert 0.4 < best < 0.5 + crowded(0.1)
 
 
 def woken_after(seconds: float, processes: list[int]) -> threading.Timer:

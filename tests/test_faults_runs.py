@@ -16,12 +16,14 @@ from pathlib import Path
 
 import pytest
 
+from crowding import crowded
 from harm import (
     AHEAD,
     BASE,
     ITERATIONS,
     WORKERS,
     HarmedRun,
+    harm_throughout,
     harm_workers,
     nobody_left,
     wait_for_iteration,
@@ -116,7 +118,7 @@ def test_run_whose_workers_are_killed_at_random_instants_ends_with_the_same_weig
     """From its first moment to its last."""
     run = HarmedRun(tmp_path, *WORKERS, *MODES[mode], f"parallel.use_shared_memory={str(mode != 'ahead').lower()}")
     command = run.begin()
-    kills = harm_workers(command, random.Random(11), signal.SIGKILL, times=1000)
+    kills = harm_throughout(run, command, random.Random(11), signal.SIGKILL)
     assert finished(run, command.wait().json) == plain(mode)
     assert kills >= 5
     said = "\n".join(events(run.run, "alarm"))
@@ -149,7 +151,8 @@ def test_run_stopped_killed_and_resumed_with_other_numbers_of_workers_ends_with_
     command.send(signal.SIGKILL)
     assert command.wait().status == -signal.SIGKILL
     assert nobody_left(command)
-    assert latest(run.run).number >= 15, "more than one interval is lost"
+    skipped = any("is skipped" in text for text in events(run.run, "alarm"))
+    assert latest(run.run).number >= 15 or skipped, "more than one interval is lost"
     command = run.resume("parallel.num_workers=3", "parallel.use_shared_memory=false")
     wait_for_iteration(run, 27, command)
     command.send(signal.SIGINT)
@@ -235,7 +238,7 @@ def test_run_with_workers_ended_at_random_instants_leaves_nobody_and_goes_on(
         asked = time.monotonic()
         os.killpg(command.process, number) if number == signal.SIGINT else command.send(number)
         done = command.wait()
-        assert time.monotonic() - asked < 5
+        assert time.monotonic() - asked < crowded(5)
         assert done.status == (-number if number == signal.SIGKILL else 0)
         assert "Traceback" not in done.errors
         assert nobody_left(command)

@@ -175,8 +175,17 @@ class Driver:
     """Does harm, one fault after the other, all drawn from a seed."""
 
     def __init__(
-        self, seed: int, kinds: Sequence[str], *, every: float, workers: int, orders: Path, witness: Witness
+        self,
+        seed: int,
+        kinds: Sequence[str],
+        *,
+        every: float,
+        workers: int,
+        ready: Callable[[], list[int]],
+        orders: Path,
+        witness: Witness,
     ) -> None:
+        """`ready` gives the processes that play: one that is stopped as it starts is not missed for much longer."""
         self.harmed: list[Harmed] = []
         self.ended = False
         self._chance = random.Random(seed)
@@ -184,6 +193,7 @@ class Driver:
         self._next: list[str] = []
         self._every = every
         self._workers = workers
+        self._ready = ready
         self._orders = orders
         self._witness = witness
         self._now = witness.clock.now
@@ -220,7 +230,7 @@ class Driver:
 
     def _goes_on_after(self, iteration: int) -> bool:
         """Whether the run goes on, and with all of its workers."""
-        return self._witness.iteration > iteration + 1 and len(worker_processes()) >= self._workers
+        return self._witness.iteration > iteration + 1 and len(self._ready()) >= self._workers
 
     def _heard(self, pattern: str, since: int) -> bool:
         return any(re.search(pattern, text) for text in self._witness.heard[since:])
@@ -231,8 +241,9 @@ class Driver:
         if kind == FLIPPED:
             with flipped(self._chance):
                 return self.wait(lambda: heard("wrong checksum; the weights are published again"))
-        processes = worker_processes()
-        victims = processes if kind == ALL_KILLED else [self._chance.choice(processes)]
+        if not self.wait(lambda: bool(self._ready())):
+            return False
+        victims = worker_processes() if kind == ALL_KILLED else [self._chance.choice(self._ready())]
         if kind == STOPPED_A_WHILE:
             return self._stop_a_while(victims[0])
         for victim in victims:

@@ -21,6 +21,7 @@ from keisei.checkpoint import weights_sha256
 from keisei.config import Config, load_run
 from keisei.history import Event, Record
 from keisei.metrics import Sink, open_metrics
+from keisei.parallel.manager import ParallelManager
 from keisei.stopping import StopRequest
 from keisei.train import Training
 
@@ -149,9 +150,17 @@ def train(soak: Soak, folder: Path, say: Callable[[str], None], iterations: int 
     config = load_run(None, [*SMALL_RUN, f"run.seed={soak.seed}", f"parallel.num_workers={soak.workers}"])
     orders = folder / "orders"
     with Clock() as clock, open_metrics(folder, witness := Witness(stop, clock, iterations, say)) as metrics:
-        training = with_harm(config, build.training(config, folder, metrics, stop), orders)
+        training, manager = with_harm(config, build.training(config, folder, metrics, stop), orders)
         training.prepare()
-        driver = Driver(soak.seed, soak.kinds, every=soak.every, workers=soak.workers, orders=orders, witness=witness)
+        driver = Driver(
+            soak.seed,
+            soak.kinds,
+            every=soak.every,
+            workers=soak.workers,
+            ready=manager.processes,
+            orders=orders,
+            witness=witness,
+        )
         thread = threading.Thread(target=_drive, args=(soak, driver, witness, stop))
         if iterations is None:
             thread.start()
@@ -165,8 +174,8 @@ def train(soak: Soak, folder: Path, say: Callable[[str], None], iterations: int 
     return Trained(weights_sha256(last), done.iteration, done.steps, done.games, witness, driver.harmed)
 
 
-def with_harm(config: Config, made: Training, orders: Path) -> Training:
-    """The same run, with workers whose environments do harm when they are ordered to."""
+def with_harm(config: Config, made: Training, orders: Path) -> tuple[Training, ParallelManager]:
+    """The same run, with workers whose environments do harm when they are ordered to; and who manages them."""
     made.parts.collector.close()
     plain = build.game(config)
     of = replace(plain, build_environment=WithHarm(plain.build_environment, orders, os.getpid()))
@@ -176,7 +185,8 @@ def with_harm(config: Config, made: Training, orders: Path) -> Training:
 
     number = config.parallel.num_workers
     assert number != "auto"
-    return Training(replace(made.parts, collector=build.workers(config, of, number, tell=tell)), made.plan)
+    manager = build.workers(config, of, number, tell=tell)
+    return Training(replace(made.parts, collector=manager), made.plan), manager
 
 
 def _drive(soak: Soak, driver: Driver, witness: Witness, stop: StopRequest) -> None:

@@ -229,6 +229,10 @@ class ParallelManager:
         numbers["memory/all"] = resident_bytes(os.getpid()) + (crew.resident_bytes() if crew else 0)
         return numbers
 
+    def processes(self) -> list[int]:
+        """The numbers of the processes that are ready to play, the spare's not among them."""
+        return [worker.process.pid for worker in self._crew.workers if worker.ready] if self._crew else []
+
     def close(self) -> None:
         """End all processes and give back all memory; may be called twice."""
         self.stop_workers()
