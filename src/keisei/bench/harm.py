@@ -27,7 +27,7 @@ from keisei.environment import Array, Environment, Observation, Step
 from keisei.parallel.model_sync import ModelSynchronizer
 from keisei.parallel.shared_memory import Slab
 
-SEEN_SECONDS = 30.0
+SEEN_SECONDS = 120.0
 _A_WHILE = 0.1
 _TICK_SECONDS, _STANDSTILL_SECONDS = 0.05, 3.0
 
