@@ -50,7 +50,7 @@ class ValuePolicy:
 
     def worth(self, seen: Array) -> Float32:
         """What each action is worth, `[B, A]`; valid until the next call."""
-        worth: Float32 = self._stack.expected(self.encode(seen)[None])[0].numpy()
+        worth: Float32 = self._stack.expected(self.encode(seen)[None])[0].cpu().numpy()
         return worth
 
 
@@ -129,7 +129,7 @@ class _Together:
 
     def _worth(self, seen: Array) -> Float32:
         encoded = self._encode(seen)
-        worth: Float32 = self._stack.expected(encoded.view(self._agents, self._each, *encoded.shape[1:])).numpy()
+        worth: Float32 = self._stack.expected(encoded.view(self._agents, self._each, *encoded.shape[1:])).cpu().numpy()
         return worth.reshape(len(seen), -1)
 
 

@@ -69,7 +69,8 @@ class Population:
         tasks = list(_tasks(self.learners, _size(training)))
         hands = threads if training == "threads" else 1
         self._shares = [tasks[first::hands] for first in range(hands)]
-        self._scratch = [Scratch() for _ in range(hands)]
+        device = next(self.network.parameters()).device
+        self._scratch = [Scratch(device) for _ in range(hands)]
         self.failed = [0] * len(learners)  # updates, in the whole run
         self.failed_in_a_row = [0] * len(learners)
 

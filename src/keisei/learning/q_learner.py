@@ -85,7 +85,7 @@ class QLearner:
         self.weights = flatten(self.network)
         self.target = self.weights.clone()
         self.moments = (torch.zeros_like(self.weights), torch.zeros_like(self.weights))
-        self.adam_steps = torch.zeros((), dtype=torch.float32)
+        self.adam_steps = torch.zeros((), dtype=torch.float32, device=self.weights.device)
         self.memory = ReplayMemory(
             group,
             lanes=lanes,
@@ -117,7 +117,9 @@ class QLearner:
 
     @cached_property
     def _alone(self) -> Chunk:
-        return Chunk([self], Scratch())  # not before it is needed: a population has chunks of its own
+        return Chunk(
+            [self], Scratch(self.weights.device)
+        )  # not before it is needed: a population has chunks of its own
 
     # --- a rollout, in parts: a population has the updates of many agents between them -------------------------------
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_SKIPPED_IN_A_ROW = 5
 
+_CPU = torch.device("cpu")
 _BETAS, _EPS = (0.9, 0.999), 1e-8
 
 
@@ -40,8 +41,9 @@ class Chunk:
     """Agents that are updated as one."""
 
     def __init__(self, learners: Sequence[QLearner], scratch: Scratch) -> None:
-        """`scratch` may be used by others too, but not at the same time."""
+        """`scratch` may be used by others too, but not at the same time; it lies where the learners' weights do."""
         self.learners = tuple(learners)
+        self._batches = scratch if scratch.device == _CPU else scratch.beside(_CPU)
         first = self.learners[0]
         self._loss = first.loss
         self._settings, self._architecture = first.settings, first.network.architecture
@@ -60,6 +62,8 @@ class Chunk:
         draws = [learner.draw(iteration, update, progress) for learner in self.learners]
         self._fill(draws)
         numbers, errors = self._gradients(draws)
+        if any(learner.memory.priorities for learner in self.learners):
+            errors = errors.cpu()
         reports = [dict(zip(numbers, row, strict=True)) for row in torch.stack(list(numbers.values()), 1).tolist()]
         finite = [all(map(math.isfinite, report.values())) for report in reports]
         self._step([i for i, good in enumerate(finite) if good], reports)
@@ -81,20 +85,23 @@ class Chunk:
                 )
 
     def _fill(self, draws: Sequence[Draw]) -> None:
-        """Lay the agents' batches side by side."""
-        scratch, n, rows = self._scratch, len(draws), self._settings.batch_size
+        """Lay the agents' batches side by side, and where their weights are."""
+        batches, n, rows = self._batches, len(draws), self._settings.batch_size
         for i, (learner, draw) in enumerate(zip(self.learners, draws, strict=True)):
             windows = draw.windows
             shape = (n, rows, *self._architecture.shape)
-            scratch("seen", *shape, dtype=self._dtype)[i].copy_(learner.encode(windows.seen))
-            scratch("next", *shape, dtype=self._dtype)[i].copy_(learner.encode(windows.next_seen))
-            self._action[i].copy_(torch.from_numpy(windows.action))
-            self._legal[i].copy_(torch.from_numpy(windows.next_legal))
+            batches("seen", *shape, dtype=self._dtype)[i].copy_(learner.encode(windows.seen))
+            batches("next", *shape, dtype=self._dtype)[i].copy_(learner.encode(windows.next_seen))
+            batches("action", n, rows, dtype=torch.int64)[i].copy_(torch.from_numpy(windows.action))
+            batches("legal", n, rows, self._architecture.actions, dtype=torch.bool)[i].copy_(
+                torch.from_numpy(windows.next_legal)
+            )
             for name, numbers in (("reward", windows.reward), ("factor", windows.factor), ("weight", windows.weight)):
-                scratch(name, n, rows, dtype=self._dtype)[i].copy_(torch.from_numpy(numbers))
+                batches(name, n, rows, dtype=self._dtype)[i].copy_(torch.from_numpy(numbers))
             if self._architecture.quantiles:
-                both = scratch("shares", 2, n, *draw.shares.shape[1:], dtype=self._dtype)
+                both = batches("shares", 2, n, *draw.shares.shape[1:], dtype=self._dtype)
                 both[:, i].copy_(torch.from_numpy(draw.shares))
+        self._scratch.have(self._batches)
 
     def _gradients(self, draws: Sequence[Draw]) -> tuple[dict[str, Tensor], Tensor]:
         """Write all gradients; gives numbers `[n]` to report, and the errors `[n, B]`."""
@@ -151,11 +158,10 @@ class Chunk:
         return torch.stack(rows, out=self._scratch(name, len(rows), self._layout.size, dtype=self._dtype))
 
     def _noise(self, draws: Sequence[Draw], which: int) -> Noise:
-        dtype = self._gradient.dtype
         return {
             name: (
-                torch.stack([draw.noise[which][name][0] for draw in draws]).to(dtype),
-                torch.stack([draw.noise[which][name][1] for draw in draws]).to(dtype),
+                torch.stack([draw.noise[which][name][0] for draw in draws]).to(self._gradient),
+                torch.stack([draw.noise[which][name][1] for draw in draws]).to(self._gradient),
             )
             for name in draws[0].noise[which]
         }

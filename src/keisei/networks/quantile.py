@@ -150,12 +150,12 @@ class QuantileNetwork(ActionValueNetwork):
 
 def cosines(shares: Tensor, count: int) -> Tensor:
     """`cos(π i τ)` for i = 0, 1, …: shares `[…]` → `[…, count]`."""
-    return (shares[..., None] * _multiples(count, shares.dtype)).cos_()
+    return (shares[..., None] * _multiples(count, shares.dtype, shares.device)).cos_()
 
 
 @cache
-def _multiples(count: int, dtype: torch.dtype) -> Tensor:
-    return torch.arange(count, dtype=dtype) * pi
+def _multiples(count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.arange(count, dtype=dtype, device=device) * pi
 
 
 def middles(count: int) -> Tensor:

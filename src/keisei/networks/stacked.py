@@ -19,19 +19,34 @@ from keisei.networks.quantile import ActionValueNetwork, Architecture, cosines, 
 FEW_ROWS = 4
 """Up to so many rows of each network, the first layer reads only the weights of inputs that are not 0."""
 
+_CPU = torch.device("cpu")
+
 
 class Scratch:
     """Memory for what is computed on the way; the same name and shape is the same memory again. For one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device = _CPU) -> None:
+        self.device = device
         self._kept: dict[tuple[str, tuple[int, ...], torch.dtype], Tensor] = {}
+        self._beside: Scratch | None = None
 
     def __call__(self, name: str, *shape: int, dtype: torch.dtype) -> Tensor:
         """Memory of that shape, full of whatever was there."""
         key = (name, shape, dtype)
         if key not in self._kept:
-            self._kept[key] = torch.empty(shape, dtype=dtype)
+            self._kept[key] = torch.empty(shape, dtype=dtype, device=self.device)
         return self._kept[key]
+
+    def beside(self, device: torch.device) -> Scratch:
+        """Memory on another device that belongs to this."""
+        if self._beside is None:
+            self._beside = Scratch(device)
+        return self._beside
+
+    def have(self, other: Scratch) -> None:
+        """Have everything that lies in other memory, under the same names; nothing to do where it is this."""
+        for (name, shape, dtype), tensor in other._kept.items() if other is not self else ():
+            self(name, *shape, dtype=dtype).copy_(tensor, non_blocking=True)
 
 
 @dataclass(frozen=True)
@@ -211,7 +226,7 @@ class Stack:
         first = next(networks[0].parameters()).detach()
         self._flat = first.new_zeros((len(networks), self._layout.size))
         self._views = self._layout.views(self._flat)
-        self._scratch = Scratch()
+        self._scratch = Scratch(first.device)
         self._copied = -1
         self._first: FirstLayer | None = None
         self.refresh()
@@ -244,8 +259,9 @@ class Stack:
     def expected(self, seen: Tensor) -> Tensor:
         """`seen [N, B, *shape]` → what each action is worth, `[N, B, A]`; valid until the next call."""
         self.refresh()
+        seen = seen.to(self._flat.device)
         weights, architecture, name = self._weights, self.architecture, f"of {seen.shape[1]}"
-        if seen.shape[1] <= FEW_ROWS and weights.dense and not weights.convolutions:
+        if not seen.is_cuda and seen.shape[1] <= FEW_ROWS and weights.dense and not weights.convolutions:
             self._first = self._first or FirstLayer(weights.dense[0])
             seen = self._first(seen)
             architecture = replace(architecture, shape=tuple(seen.shape[2:]), widths=architecture.widths[1:])
