@@ -13,6 +13,7 @@ import yaml
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from keisei.config_agents import AgentsConfig
+from keisei.config_device import DeviceConfig
 from keisei.config_learner import LearnerConfig, Number, PPOConfig
 from keisei.config_network import NetworkConfig
 from keisei.config_worlds import WORLDS, GridworldConfig
@@ -243,6 +244,7 @@ class Config(Section):
     parallel: ParallelConfig = ParallelConfig()
     opponents: OpponentsConfig = OpponentsConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    device: DeviceConfig = DeviceConfig()
 
     @model_validator(mode="before")
     @classmethod
@@ -339,6 +341,7 @@ FREE_TO_CHANGE = (
     "environment.threads",
     "environment.debug",
     "evaluation",
+    "device.threads",
     "parallel.enabled",
     "parallel.num_workers",
     "parallel.queue_maxsize",

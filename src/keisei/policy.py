@@ -20,7 +20,7 @@ from keisei.environment import Array, Bool, Float32, Group, Int32, Int64, Legal,
 from keisei.networks import Network
 from keisei.networks.network import ConvolutionalPolicy
 
-_LARGEST = 1e30
+LARGEST = 1e30
 """Logits beyond count as this: the difference of two must be a number."""
 
 Encoder = Callable[[Array], Tensor]
@@ -237,7 +237,7 @@ class _Choice(torch.autograd.Function):
         """`logits [B, L]`, `mask [B, L]`, `choice [B]` → `[B]`, `[B]`."""
         log_probabilities = masked(logits, mask).T.contiguous().log_softmax(0)
         probabilities = log_probabilities.exp()
-        finite = log_probabilities.clamp(min=-_LARGEST)  # 0 · -inf is not a number
+        finite = log_probabilities.clamp(min=-LARGEST)  # 0 · -inf is not a number
         entropy = -(probabilities * finite).sum(0)
         context.save_for_backward(probabilities, finite, entropy, choice)
         return finite.gather(0, choice[None]).squeeze(0), entropy
@@ -253,7 +253,7 @@ class _Choice(torch.autograd.Function):
 
 def masked(logits: Tensor, mask: Tensor) -> Tensor:
     """The logits `[B, L]` under the mask, within what can be subtracted; -inf elsewhere."""
-    return logits.clamp(-_LARGEST, _LARGEST).masked_fill_(~mask, -torch.inf)
+    return logits.clamp(-LARGEST, LARGEST).masked_fill_(~mask, -torch.inf)
 
 
 def masked_log_softmax(logits: Tensor, mask: Tensor) -> Tensor:

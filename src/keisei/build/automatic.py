@@ -51,7 +51,7 @@ def chosen(
         tell("mode", f"{_workers(number)}: one process takes about {seconds:.1f} s for a rollout")
         return there
     there.publish(serial(1).policy.network.state_dict(), 0)
-    theirs = _measured(there)[0]
+    theirs = measured(there)[0]
     there.reset()
     found = f"{here:,.0f} steps/s in one process, {theirs:,.0f} with {_workers(number)}"
     if theirs > here:
@@ -90,14 +90,14 @@ def _steps_per_second(serial: Callable[[int | None], SerialCollector], whole: in
     steps = 1
     while True:
         collector = serial(steps)
-        rate, seconds = _measured(collector)
+        rate, seconds = measured(collector)
         collector.close()
         if steps == whole or seconds >= _MEASURE_SECONDS:
             return rate
         steps = min(whole, math.ceil(steps * min(16.0, 1.5 * _MEASURE_SECONDS / max(seconds, 1e-6))))
 
 
-def _measured(collector: Collector) -> tuple[float, float]:
+def measured(collector: Collector) -> tuple[float, float]:
     """Steps per second, and seconds per rollout, once everything is warm."""
     collector.collect(0)
     began, rollouts, steps = time.perf_counter(), 0, 0

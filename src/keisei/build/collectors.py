@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from keisei.collect.blocks import BlockRules
     from keisei.collect.collector import Collector
     from keisei.collect.frozen import ChooseFrozen
+    from keisei.collect.pipelined import PipelinedCollector
     from keisei.collect.serial import SerialCollector
     from keisei.parallel.manager import ParallelManager
     from keisei.policy import Actor
@@ -41,6 +42,8 @@ def collector(config: Config, of: Game, tell: Tell) -> Collector:
 
 def _plain(config: Config, of: Game, tell: Tell) -> Collector:
     section = config.parallel
+    if config.device.pipelined is True:
+        return pipelined(config, of)
     if not section.enabled:
         return serial(config, of)
     if section.num_workers != "auto":
@@ -66,6 +69,44 @@ def serial(config: Config, of: Game, steps: int | None = None) -> SerialCollecto
         buffers=_buffers(config.parallel),
         compression=config.parallel.compression,
     )
+
+
+def pipelined(config: Config, of: Game) -> PipelinedCollector:
+    """Groups of blocks take turns on the run's device."""
+    from keisei.collect.pipelined import PipelinedCollector
+
+    groups = config.device.groups
+    assert groups != "auto"
+    return PipelinedCollector(
+        block_rules(config, of),
+        blocks=_blocks(config),
+        groups=groups,
+        buffers=_buffers(config.parallel),
+        compression=config.parallel.compression,
+        twin=twin_of,
+        numbers=device_numbers,
+    )
+
+
+def twin_of(actor: Actor) -> Actor:
+    """A policy on the same device, computed by the same engine, with weights of its own."""
+    from keisei.device.policy import DevicePolicy
+
+    assert isinstance(actor, DevicePolicy)
+    return actor.twin()
+
+
+def device_numbers(actor: Actor) -> Mapping[str, float]:
+    """What acting on a device has moved and taken."""
+    from keisei.device.policy import DevicePolicy
+
+    assert isinstance(actor, DevicePolicy)
+    counts, moves = actor.engine.counts, max(1, actor.engine.counts.moves)
+    return {
+        "device/bytes_up_per_move": counts.bytes_up / moves,
+        "device/bytes_down_per_move": counts.bytes_down / moves,
+        "device/compile_acting_seconds": counts.compile_seconds,
+    }
 
 
 def workers(config: Config, of: Game, number: int, *, tell: Tell) -> ParallelManager:
@@ -135,7 +176,7 @@ def frozen_pools(config: Config, of: Game, past: Sequence[Actor]) -> ChooseFroze
     from keisei.collect.frozen import OF_CHECKPOINTS, OF_PAST, FrozenPool, first_of
 
     section, seed, size = config.opponents, config.run.seed, config.parallel.block_size
-    policies = [checkpoint_policy(Path(folder)) for folder in section.checkpoints]
+    policies = [checkpoint_policy(Path(folder), config.device) for folder in section.checkpoints]
     for key, wanted in (("checkpoints", policies), ("past_selves", section.past_selves)):
         if wanted and not of.duel:
             raise ConfigError(f"'opponents.{key}' needs a game in which two seats take turns")

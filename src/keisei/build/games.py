@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -26,6 +26,7 @@ from keisei.errors import ConfigError
 if TYPE_CHECKING:
     from keisei.build.gridworlds import Sight
     from keisei.collect.collector import BuildEnvironment
+    from keisei.device.planes import PlaneTable
     from keisei.opponents import ActionValues
     from keisei.policy import Draw, Encoder
 
@@ -57,6 +58,7 @@ class Game:
     reasons: tuple[str, ...]
     lanes_per_copy: int
     sights: tuple[Sight, ...] = ()  # what each seat's network gets, where it is said seat by seat
+    plane_table: Callable[[], PlaneTable] | None = None  # how a device writes packed observations out as planes
 
     @property
     def duel(self) -> bool:
@@ -112,7 +114,16 @@ def _shogi_game(section: ShogiConfig, size: int, seed: int) -> Game:
         seats=first.seats,
         reasons=first.reasons,
         lanes_per_copy=1,
+        plane_table=partial(_shogi_planes, section.move_limit) if packed else None,
     )
+
+
+def _shogi_planes(move_limit: int) -> PlaneTable:
+    from keisei.device.planes import PlaneTable
+    from keisei.shogi import actions
+
+    full = actions.full_planes(move_limit)
+    return PlaneTable(9, 9, actions.PIECE_PLANES, **asdict(full), scale=actions.SCALE[actions.PIECE_PLANES :])
 
 
 def _gridworld_game(config: GridworldRun) -> Game:

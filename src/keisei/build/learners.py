@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from keisei.build.devices import Tell
 from keisei.build.games import Game
-from keisei.build.players import policy, values
+from keisei.build.players import device_policy, policy, values
 from keisei.config import Config
 from keisei.config_learner import DQNConfig, IQNConfig, PPOConfig
 
 if TYPE_CHECKING:
+    from keisei.device.ppo import DevicePPO
     from keisei.learning.ppo import PPO, PPOSettings
     from keisei.learning.q_learner import QLearner, QSettings
 
 
-def learner(config: Config, of: Game) -> PPO | QLearner:
+def learner(config: Config, of: Game, tell: Tell = lambda kind, text: None) -> PPO | QLearner:
     """The learner of a run, with the run's first weights."""
     section = config.learner
+    if config.device.pipelined is True and isinstance(section, PPOConfig):
+        return device_ppo(config, section, of, tell)
     return ppo(config, section, of) if isinstance(section, PPOConfig) else q_learner(config, section, of)
 
 
@@ -28,6 +32,23 @@ def ppo(config: Config, section: PPOConfig, of: Game) -> PPO:
     learnt = policy(config.network, of, config.run.seed)
     settings = ppo_settings(section, config.parallel.learner_threads)
     return PPO(learnt, settings, config.run.seed, v_trace if config.parallel.v_trace else full_trust)
+
+
+def device_ppo(config: Config, section: PPOConfig, of: Game, tell: Tell) -> DevicePPO:
+    """A learner by proximal policy optimisation on the run's device."""
+    from keisei.device.ppo import DevicePPO
+    from keisei.learning.trust import full_trust, v_trace
+
+    parallel, micro_batch = config.parallel, config.device.micro_batch
+    return DevicePPO(
+        device_policy(config, of),
+        ppo_settings(section, parallel.learner_threads),
+        config.run.seed,
+        trust=v_trace if parallel.v_trace else full_trust,
+        micro_batch=None if micro_batch == "auto" else micro_batch,
+        same_weights=parallel.model_sync_interval == 1 and not parallel.async_learning,
+        tell=tell,
+    )
 
 
 def ppo_settings(section: PPOConfig, threads: int) -> PPOSettings:

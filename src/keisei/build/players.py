@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keisei.build.devices import group_lanes, make_input, place
 from keisei.build.games import Game, game
 from keisei.config import Config, GridworldRun, load_run
+from keisei.config_device import DeviceConfig
 from keisei.config_learner import DQNConfig, IQNConfig, PPOConfig
 from keisei.config_network import NetworkConfig
 from keisei.errors import ConfigError
@@ -19,10 +21,14 @@ if TYPE_CHECKING:
 
     from keisei.acting import ValuePolicy
     from keisei.arena.evaluation import BuildOpponent
+    from keisei.device.policy import DevicePolicy
     from keisei.networks import Network
     from keisei.networks.quantile import Architecture
     from keisei.opponents import Opponent
     from keisei.policy import Actor, Policy
+
+
+_ON_CPU = DeviceConfig(kind="cpu", pipelined=False)
 
 
 def network(section: NetworkConfig, of: Game, seed: int) -> Network:
@@ -90,9 +96,21 @@ def actor(config: Config, of: Game) -> Actor:
 
         return society_actor(config, of)
     section, seed = config.learner, config.run.seed
+    if config.device.pipelined is True:
+        return device_policy(config, of)
     if isinstance(section, PPOConfig):
         return policy(config.network, of, seed)
     return values(config.network, section, of, seed)
+
+
+def device_policy(config: Config, of: Game) -> DevicePolicy:
+    """A policy that acts on the run's device."""
+    from keisei.device.policy import DevicePolicy
+
+    where = place(config.device)
+    where.set_up()
+    built = network(config.network, of, config.run.seed)
+    return DevicePolicy(built, make_input(of, where), where, of.group, group_lanes(config, of))
 
 
 def values(network: NetworkConfig, learner: DQNConfig, of: Game, seed: int) -> ValuePolicy:
@@ -128,12 +146,12 @@ def architecture(
     )
 
 
-def checkpoint_policy(folder: Path) -> Actor:
-    """The policy of a checkpoint, built as its own configuration says."""
+def checkpoint_policy(folder: Path, device: DeviceConfig = _ON_CPU) -> Actor:
+    """The policy of a checkpoint, built as its own configuration says, but for another device."""
     from keisei.checkpoint import read, restore
 
     found = read(folder, groups=())
-    config = load_run(folder / "config.yaml")
+    config = load_run(folder / "config.yaml").model_copy(update={"device": device})
     built = actor(config, game(config))
     restore(built.network, found.weights)
     return built

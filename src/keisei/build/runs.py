@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keisei.build.collectors import collector
+from keisei.build.collectors import collector, pipelined
+from keisei.build.devices import settled
 from keisei.build.games import Game, game, match_environment
 from keisei.build.learners import learner
 from keisei.build.players import opponent
@@ -91,7 +92,9 @@ def training(
     def tell(kind: str, text: str) -> None:
         metrics.event(training.progress.iteration if training else 0, kind, text)
 
-    of = of or game(config)
+    settled_config = settled(config, tell, lambda candidate: pipelined(candidate, game(candidate)))
+    of = of if of is not None and settled_config.environment == config.environment else game(settled_config)
+    config = settled_config
     learns: Learner
     updating: Updating
     evaluates: Evaluator
@@ -100,7 +103,7 @@ def training(
         learns = society = society_learner(config, of)
         updating, evaluates = ManyLearners(society), living_evaluator(config, society, stop)
     else:
-        learns = alone = learner(config, of)
+        learns = alone = learner(config, of, tell)
         updating, evaluates = OneLearner(alone), evaluator(config, of, alone.policy, run, stop)
     parts = Parts(
         run=run,

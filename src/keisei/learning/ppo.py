@@ -110,7 +110,7 @@ class PPO:
         advantage = advantages(rollout, self.settings.gamma, self.settings.lam, trust)
         target = trust * advantage + rollout.value
         rows = np.flatnonzero(rollout.acted)
-        lessons = Lessons.of(rollout, self._normalized(advantage, rollout.acted), target)
+        lessons = self._lessons(rollout, self._normalized(advantage, rollout.acted), target)
         tally = Tally()
         for minibatch in self._minibatches(rows, iteration):
             report = self._update(rollout, lessons, minibatch, entropy_weight)
@@ -127,6 +127,9 @@ class PPO:
             "skipped_updates": self.skipped,
         }
 
+    def _lessons(self, rollout: Rollout, advantage: Float32, target: Float32) -> Lessons:
+        return Lessons.of(rollout, advantage, target)
+
     def _normalized(self, advantage: Float32, acted: Bool) -> Float32:
         chosen = advantage[acted]
         if not self.settings.normalize_advantages or len(chosen) < 2:
@@ -136,10 +139,13 @@ class PPO:
 
     def _minibatches(self, rows: Int64, iteration: int) -> Iterator[Int64]:
         """The rows in `epochs` random orders, cut into parts of about the same size."""
-        parts = max(1, round(len(rows) / self.settings.minibatch_size))
+        parts = self._parts_of(len(rows))
         for epoch in range(self.settings.epochs if len(rows) else 0):
             order = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, iteration, epoch]))
             yield from np.array_split(order.permutation(rows), parts)
+
+    def _parts_of(self, rows: int) -> int:
+        return max(1, round(rows / self.settings.minibatch_size))
 
     def _update(self, rollout: Rollout, lessons: Lessons, rows: Int64, entropy_weight: float) -> dict[str, float]:
         batch, choice = lessons.batch(rows)

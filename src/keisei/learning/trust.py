@@ -29,5 +29,5 @@ def v_trace(policy: Policy, rollout: Rollout, rows_together: int) -> Float32:
         choice = torch.from_numpy(rollout.choice.ravel()[part].astype(np.int64))
         now = policy.evaluate(rollout.observations_of(part), rollout.choices_of(part), choice)
         then = torch.from_numpy(rollout.log_probability.ravel()[part])
-        trust.ravel()[part] = (now.log_probability - then).clamp(max=0).exp().numpy()
+        trust.ravel()[part] = (now.log_probability.cpu() - then).clamp(max=0).exp().numpy()
     return trust

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -63,6 +64,36 @@ def draw_actions(
     action, choice, log_probability = np.empty(lanes, np.int64), np.empty(lanes, np.int64), np.empty(lanes, np.float32)
     _native.draw(cells, parts, legal, offsets, uniform, temperature, action, choice, log_probability)
     return action, choice, log_probability
+
+
+@dataclass(frozen=True)
+class FullPlanes:
+    """How the planes behind those of the pieces are counted: each holds one number throughout.
+
+    `min(most, multiplied · (low + 256 · high) // divided)`, times SCALE; of `low` only the masked bits, as 0 or 1.
+    """
+
+    low: Int64  # which byte
+    high: Int64  # which byte, or -1
+    mask: Int64  # 255: the whole byte
+    multiplied: Int64
+    divided: Int64
+    most: Int64
+
+
+PIECE_PLANES = 28
+
+
+def full_planes(move_limit: int) -> FullPlanes:
+    """The hands, the side to move, plies, occurrences and check, as a table over the packed bytes."""
+    full = PLANES - PIECE_PLANES
+    low: Int64 = np.array([*range(81, 95), 95, 97, 96, 95], np.int64)
+    high, mask = np.full(full, -1, np.int64), np.full(full, 255, np.int64)
+    high[15] = 98
+    mask[[14, 17]] = 1, 2
+    multiplied, divided = np.ones(full, np.int64), np.ones(full, np.int64)
+    multiplied[15], divided[15] = 255, move_limit
+    return FullPlanes(low, high, mask, multiplied, divided, np.full(full, 255, np.int64))
 
 
 POLICY_PLANES = 47
