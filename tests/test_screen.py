@@ -222,3 +222,15 @@ def test_workers_that_are_all_gone_are_said_to_be() -> None:
 
 def test_screen_of_a_run_without_workers_says_nothing_of_them() -> None:
     assert "workers" not in drawn(busy_screen(Clock()), 100)
+
+
+def test_time_of_compiling_is_shown_as_such() -> None:
+    def screen(**more: float) -> Screen:
+        one = Screen("a-run", "")
+        one.record(Record(1, {**numbers(1), **more}))
+        return one
+
+    assert "compiling" not in drawn(screen(), 100)
+    shown = drawn(screen(**{"device/compile_acting_seconds": 75.0, "learn/compile_seconds": 30.0}), 100)
+    assert "compiling" in shown
+    assert "1:15 for acting, 0:30 for learning" in shown

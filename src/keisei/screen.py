@@ -191,6 +191,7 @@ class Screen:
             difference = elo(found)
             result.append(f"  {difference}" if difference else "").append(f"  at {iteration}", "dim")
             yield "against", result
+        yield from _compiled(last)
         yield from crew_facts(last)
         if held := {who: size for who, size in last.group("memory").items() if not who.startswith(WORKERS)}:
             yield "memory", Text(" · ".join(f"{memory(size)} {label(who)}" for who, size in held.items()))
@@ -242,6 +243,14 @@ def _facts(facts: Iterator[tuple[str, Text]]) -> Table:
     for name, text in facts:
         table.add_row(name, text)
     return table
+
+
+def _compiled(last: Record) -> Iterator[tuple[str, Text]]:
+    """How long steps were compiled, which is part of the run's time and of no step's."""
+    acting = last.group("device").get("compile_acting_seconds", 0.0)
+    learning = last.group("learn").get("compile_seconds", 0.0)
+    if acting + learning >= 1:
+        yield "compiling", Text(f"{duration(acting)} for acting, {duration(learning)} for learning")
 
 
 def _ends(reasons: dict[str, int], width: int, ascii_only: bool) -> Iterator[tuple[str, Text]]:
