@@ -59,6 +59,23 @@ def parallel(
     _show("parallel", partial(run, workers=numbers, kills=kills, parts=chosen), json, (rounds, seconds, core))
 
 
+@app.command()
+def gpu(
+    parts: Annotated[str, typer.Option(help="What to measure, with commas between.")] = "env,networks,population",
+    tiny: Annotated[bool, typer.Option(help="Tiny sizes on the CPU: shows that it runs, measures nothing.")] = False,
+    json: Json = False,
+    rounds: Rounds = 3,
+    seconds: Seconds = 3.0,
+) -> None:
+    """Act, train and learn in populations on a GPU: against the bare passes, and one by one."""
+    from keisei.bench.gpu import PARTS, run
+
+    wanted = parts.split(",")
+    if unknown := [part for part in wanted if part not in PARTS]:
+        raise ConfigError(f"--parts must be some of {', '.join(PARTS)}, not '{unknown[0]}'")
+    _show("gpu", partial(run, parts=wanted, tiny=tiny), json, (rounds, seconds, None))
+
+
 def _number_of_workers(word: str) -> int:
     if not (word.isdecimal() and 0 < int(word) <= _MOST_WORKERS):
         raise ConfigError(f"--workers must be numbers from 1 to {_MOST_WORKERS} with commas between, not '{word}'")
