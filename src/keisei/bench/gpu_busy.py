@@ -35,6 +35,8 @@ class BusyGpu:
             self._process.terminate()
             self._process.wait()
             self._thread.join()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

@@ -64,9 +64,8 @@ class PipelinedCollector:
         """From now on act with these weights."""
         published = as_published(weights, self._compression)
         self.policy.network.load_state_dict(published)
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()  # groups act on streams of their own
         self._past.offer(published, version)
+        _settle()
         self.version = version
 
     def collect(self, iteration: int) -> Rollout:
@@ -100,6 +99,7 @@ class PipelinedCollector:
         check_states(self._states, states)
         self._states = states.copy()
         self._past.load_state(saved)
+        _settle()
 
     def statistics(self) -> Mapping[str, float]:
         """How many past selves there are, how many groups play at once on average, and what acting says of itself."""
@@ -112,3 +112,9 @@ class PipelinedCollector:
         self._threads.shutdown()
         for player in self._players:
             player.close()
+
+
+def _settle() -> None:
+    """Let new weights arrive before groups act with them, on streams of their own."""
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()

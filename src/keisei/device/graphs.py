@@ -15,14 +15,14 @@ Step = Callable[[Buffers], Tensor]
 
 
 def captured(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """A step whose inputs and outputs always lie in the same memory, to be replayed on the present stream."""
+    """A step whose inputs and outputs always lie in the same memory, to be replayed on any one stream."""
     stream = torch.cuda.current_stream()
     for _ in range(_WARM_UP):  # compiles, and lets libraries choose and take their memory
         step()
     stream.synchronize()
     graph = torch.cuda.CUDAGraph()
     # Other threads go on with work of their own meanwhile.
-    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         answer = step()
 
     def replay() -> Tensor:

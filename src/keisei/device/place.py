@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -29,17 +27,15 @@ class Place:
         """Whether work is queued there, and memory is its own."""
         return self.device.type == "cuda"
 
-    @contextmanager
-    def body(self) -> Iterator[None]:
-        """In which the network's body is computed."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
-            yield
+    def body(self) -> torch.autocast:
+        """In which the network's body is computed. Nothing is kept of rounded weights: they change in place."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16, cache_enabled=False)
 
     def set_up(self) -> None:
         """Make torch round as it should in this whole process."""
         if not self.is_gpu:
             return
-        torch.cuda.set_device(self.device)
+        torch.cuda.set_device(self.device.index or 0)
         if self.deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True)
