@@ -37,6 +37,7 @@ TIC_TAC_TOE: Sections = {
     "learner": {"minibatch_size": 8, "learning_rate": 0.01},
     "parallel": {"enabled": False, "block_size": 2, "rollout_length": 4},
     "evaluation": {"interval": 0, "final_games": 0},
+    "device": {"kind": "cpu"},
 }
 SHOGI: Sections = {
     **TIC_TAC_TOE,

@@ -111,7 +111,8 @@ def _threads(section: DeviceConfig, groups: int) -> int:
 
 
 def _rate(config: Config, collector: Callable[[Config], Collector]) -> float:
-    made = collector(config)
+    """Steps per second, not compiled: compiling for each candidate would take longer than any can gain."""
+    made = collector(_with(config, compile=False))
     try:
         return measured(made)[0]
     finally:
