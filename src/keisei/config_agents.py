@@ -46,6 +46,7 @@ class Agent:
     network: NetworkConfig
     learner: LearnerConfig
     window: ViewConfig = field(default_factory=ViewConfig)  # what it sees otherwise than the environment's section says
+    device: str = "cpu"  # where its network is computed
 
 
 def agents(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from keisei.build.automatic import measured
-from keisei.build.games import Game
+from keisei.build.games import Game, agents_of_run
 from keisei.config import Config, GridworldRun
 from keisei.config_device import DeviceConfig
 from keisei.errors import ConfigError
@@ -30,12 +30,13 @@ def placed(config: Config) -> Config:
     kind = available(section.kind)
     if why := missing(kind):
         raise ConfigError(f"'device.kind' is {section.kind}, but {why}")
-    fits = config.learner.kind == "ppo" and not isinstance(config, GridworldRun)
+    society = isinstance(config, GridworldRun)
+    fits = config.learner.kind == "ppo" and not society
     gpu = kind != "cpu" and fits
     pipelined = gpu if section.pipelined == "auto" else section.pipelined
     if pipelined and not fits:
         raise ConfigError(f"'device.pipelined' is for one learner of kind ppo, not for {_learners(config)}")
-    if not pipelined and kind != "cpu":
+    if not pipelined and not (society and _suits_gpu(config)):
         kind = "cpu"  # plain policies and learners compute there
     chosen = {
         "kind": kind,
@@ -117,6 +118,12 @@ def _rate(config: Config, collector: Callable[[Config], Collector]) -> float:
         return measured(made)[0]
     finally:
         made.close()
+
+
+def _suits_gpu(config: Config) -> bool:
+    """Whether all agents learn action values, which are stacked, and act in this process."""
+    assert isinstance(config, GridworldRun)
+    return not config.parallel.enabled and all(agent.learner.kind != "ppo" for agent in agents_of_run(config))
 
 
 def _learners(config: Config) -> str:

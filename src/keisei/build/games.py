@@ -152,7 +152,9 @@ def agents_of_run(config: GridworldRun) -> tuple[Agent, ...]:
     """What each agent of a run is made of."""
     from keisei.build.gridworlds import agents_of
 
-    return agents(agents_of(config.environment), config.agents, config.network, config.learner)
+    device = "cpu" if config.device.kind == "auto" else config.device.kind
+    made = agents(agents_of(config.environment), config.agents, config.network, config.learner)
+    return tuple(replace(agent, device=device) for agent in made)
 
 
 def _plain_game(build_environment: BuildEnvironment) -> Game:

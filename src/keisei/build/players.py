@@ -113,13 +113,13 @@ def device_policy(config: Config, of: Game) -> DevicePolicy:
     return DevicePolicy(built, make_input(of, where), where, of.group, group_lanes(config, of))
 
 
-def values(network: NetworkConfig, learner: DQNConfig, of: Game, seed: int) -> ValuePolicy:
+def values(network: NetworkConfig, learner: DQNConfig, of: Game, seed: int, device: str = "cpu") -> ValuePolicy:
     """A policy that knows what actions are worth, with a network of its own."""
     from keisei.acting import ValuePolicy
     from keisei.networks.quantile import action_values
 
     made_of = architecture(network, learner, of.input_shape, of.group.actions)
-    return ValuePolicy(action_values(made_of, seed), of.encoder())
+    return ValuePolicy(action_values(made_of, seed).to(device), of.encoder())
 
 
 def architecture(

@@ -176,7 +176,7 @@ def agent_learner(
         return PPO(policy(agent.network, of, own), ppo_settings(section, 1), own, trust or full_trust)
     settings = q_settings(section, 1)
     return (IQN if isinstance(section, IQNConfig) else DQN)(
-        values(agent.network, section, of, own),
+        values(agent.network, section, of, own, agent.device),
         of.group,
         replace(settings, exploration_decay=1 - (1 - settings.exploration_decay) ** epochs),
         seed=seed,
@@ -190,7 +190,7 @@ def agent_policy(agent: Agent, of: Game, seed: int, seat: int) -> Policy | Value
     section, own, of = agent.learner, agent_seed(seed, seat), of.seat(seat, agent.network)
     if isinstance(section, PPOConfig):
         return policy(agent.network, of, own)
-    return values(agent.network, section, of, own)
+    return values(agent.network, section, of, own, agent.device)
 
 
 def agent_seed(seed: int, seat: int) -> int:

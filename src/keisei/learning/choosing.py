@@ -84,7 +84,7 @@ def _epoch(learners: Sequence[QLearner], way: Training, threads: int) -> Callabl
 
 def _twin(learner: QLearner, agent: int) -> QLearner:
     """A learner of the same kind, with a full memory of nothing in particular."""
-    network = action_values(learner.network.architecture, agent).to(learner.weights.dtype)
+    network = action_values(learner.network.architecture, agent).to(learner.weights)
     lanes, depth = learner.memory.action.shape
     policy = ValuePolicy(network, learner.encode)
     twin = type(learner)(policy, learner.memory.group, learner.settings, seed=0, agent=agent, lanes=lanes)
