@@ -56,8 +56,8 @@ class Buffers:
     def fill(self, seen: Array, legal: ListedChoices, uniform: Float32) -> int:
         """Write a batch of at most as many rows; gives how many bytes of `whole` say something."""
         count, listed = len(seen), len(legal.listed)
-        self.starts.numpy()[:count] = legal.starts
-        self.lengths.numpy()[:count], self.lengths.numpy()[count:] = legal.lengths, 0
+        self.starts.numpy()[:count] = legal.offsets[:-1] - legal.offsets[0]
+        self.lengths.numpy()[:count], self.lengths.numpy()[count:] = np.diff(legal.offsets), 0
         self.uniform.numpy()[:count] = uniform
         self.seen.numpy()[:count] = seen
         self.actions.numpy()[:listed] = legal.listed.view(np.int16)

@@ -54,7 +54,8 @@ class DevicePolicy(Policy):
         """Sample one legal action per lane; `uniform [B]` in [0, 1) decides which."""
         if not isinstance(legal, ListedChoices):
             return self._decide(seen, legal, lambda said, mask: choosing.sample(said, mask, self._there(uniform)))
-        line = self.engine.line(self.engine.size_for(len(seen)), width_for(legal.longest, self.group.most_legal))
+        longest = int(np.diff(legal.offsets).max(initial=0))
+        line = self.engine.line(self.engine.size_for(len(seen)), width_for(longest, self.group.most_legal))
         size = line.host.fill(seen, legal, uniform)
         self.engine.ask(line, size, len(seen), self._weights)
         return read_answer(line.answer, len(seen))
