@@ -18,7 +18,7 @@ from keisei.policy import ListedChoices, choices_of_lists, choices_of_mask, lega
 from keisei.shogi.actions import MOST_LEGAL, expand
 from shogi_table import ACTIONS, Table
 from small_device import PLACES, device_policy, needs_gpu
-from small_shogi import KINDS, MATE_IN_ONE, MOST_MOVES, play_on, positions, small_game, small_policy
+from small_shogi import KINDS, MATE_IN_ONE, MOST_MOVES, play_on, positions, small_game, small_network, small_policy
 
 
 def table(copies: int = 6, **options: object) -> Table:
@@ -176,7 +176,8 @@ def test_other_forms_of_legal_actions_are_decided_alike(form: str) -> None:
     of, lists = table(12, legal=form), table(12)
     legal = legal_choices(of.environment.groups[0], of.observation[0].legal)
     found = device_policy(rows=12).act(of.values, legal, uniform(12))
-    expected = small_policy().act(lists.values, legal, uniform(12))
+    plain = Policy(small_network(), small_game().encoder())
+    expected = plain.act(lists.values, legal, uniform(12))
     assert (found.action == expected.action).all()
     assert all(found.action[lane] in of.legal(lane) for lane in range(12))
     assert legal.mask.shape[1] == ACTIONS
