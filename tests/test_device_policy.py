@@ -14,7 +14,7 @@ from keisei.device.place import Place, available, missing
 from keisei.device.planes import numbers
 from keisei.environment import Float32, UInt8
 from keisei.opponents import RandomOpponent
-from keisei.policy import ListedChoices, choices_of_lists, choices_of_mask, legal_choices
+from keisei.policy import ListedChoices, Policy, choices_of_lists, choices_of_mask, legal_choices
 from keisei.shogi.actions import MOST_LEGAL, expand
 from shogi_table import ACTIONS, Table
 from small_device import PLACES, device_policy, needs_gpu
