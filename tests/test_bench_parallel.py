@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from keisei.bench import collection, parallel, supervision
-from keisei.bench.collection import by_workers, compare, configuration, seconds_per_beat
+from keisei.bench.collection import by_workers, configuration, seconds_per_beat
 from keisei.bench.harness import Settings, take_turns
 from keisei.bench.learning_ahead import AT_ONCE, ENDLESS, IN_TURNS, Compared, Kind, Run
 from keisei.bench.processes import hold_each, processor_seconds, worker_processes
@@ -43,14 +43,6 @@ def test_workers_are_ready_with_a_spare_and_each_held_to_one_core(tmp_path: Path
     assert worker_processes() == []
     assert processor_seconds(processes[0]) == 0
     hold_each(processes, CORES)  # they are gone, which is no matter
-
-
-def test_serial_and_workers_are_compared_and_supervision_is_counted(tmp_path: Path) -> None:
-    results = {one.name: one for one in compare(tiny(tmp_path), [1], CORES, SHORT)}
-    assert list(results) == ["serial", "workers_1", "supervision_cost"]
-    assert results["workers_1"].against == "serial"
-    assert results["supervision_cost"].value > 0
-    assert 0 < seconds_per_beat() < 1e-3
 
 
 def test_run_in_turns_tells_how_long_it_collected_and_learnt(tmp_path: Path) -> None:
@@ -99,5 +91,9 @@ def test_parts_must_be_known(parts: str) -> None:
 def test_a_part_is_measured_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection, "configuration", lambda most: tiny(tmp_path))
     report = parallel.run(SHORT, workers=[1], parts=["collecting"])
-    assert [one.name for one in report.results] == ["serial", "workers_1", "supervision_cost"]
+    results = {one.name: one for one in report.results}
+    assert list(results) == ["serial", "workers_1", "supervision_cost"]
+    assert results["workers_1"].against == "serial"
+    assert results["supervision_cost"].value > 0
+    assert 0 < seconds_per_beat() < 1e-3
     assert len(report.notes) == 1

@@ -95,11 +95,11 @@ def test_serial_profile_shows_what_one_process_does(tmp_path: Path, base: Sectio
 @pytest.mark.parametrize(
     ("overrides", "waits"),
     [
-        ((), {"wait for workers"}),
         ((ASYNC,), {"wait for a rollout", "wait for the learner", "wait for workers"}),
-        (("parallel.inference=learner",), {"wait for workers"}),
+        pytest.param((), {"wait for workers"}, marks=pytest.mark.slow),
+        pytest.param(("parallel.inference=learner",), {"wait for workers"}, marks=pytest.mark.slow),
     ],
-    ids=["plain", "ahead", "stepping"],
+    ids=["ahead", "plain", "stepping"],
 )
 def test_parallel_profile_shows_every_process_and_its_waiting(
     tmp_path: Path, overrides: tuple[str, ...], waits: set[str]
