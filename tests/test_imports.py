@@ -19,8 +19,9 @@ SOURCES = ROOT / "src" / "keisei"
 _ORDER = """
 errors heap sections config_learner config_device config_network config_worlds config_agents config config_reference
 environment testing shogi gridworld networks policy acting opponents adapters small_picture rollout spectator threads
-checkpoint replay learning collect device parallel history words crew_rows metrics screen view film tables stopping
-run_folder progress failed_batch figures arena train build plot_pieces plot_societies plot usi web bench cli __main__
+checkpoint replay learning collect device parallel history words crew_rows society_rows metrics screen view film
+tables stopping run_folder progress failed_batch figures arena train build plot_pieces plot_societies plot usi web
+bench cli __main__
 """
 ORDER = _ORDER.split()
 DOMAINS = ("shogi", "gridworld")

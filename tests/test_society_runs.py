@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from commands import keisei
 from keisei.collect.serial import SerialCollector
 from keisei.config import GridworldRun, load_run
 from keisei.config_learner import DQNConfig, IQNConfig, PPOConfig
@@ -175,7 +176,22 @@ def test_keys_of_societies_say_so_where_there_is_one_learner(tmp_path: Path, ove
 # --- what is measured is written down
 
 
-def test_what_auto_chose_is_written_down_and_never_chosen_again(tmp_path: Path) -> None:
+def test_what_auto_chose_is_marked_in_the_summary(tmp_path: Path) -> None:
+    auto = ("parallel.parallel_training=auto", MIXED)
+    write_config(tmp_path, epochs(2), *auto, base=TAG)
+    found = keisei(tmp_path, "train", "config.yaml", "--run-dir", "run", "--json").json
+    assert found["measured"] == ["parallel_training"]
+    resolved = load_run(tmp_path / "run" / "config.yaml")
+    assert isinstance(resolved, GridworldRun)
+    assert resolved.parallel.parallel_training != "auto"
+    again = keisei(tmp_path, "resume", "run", epochs(3), "--json").json
+    assert again["measured"] == ["parallel_training"]
+    assert again["iterations"] == 3
+    said = [text for text in events(tmp_path / "run", "mode") if text.startswith("parallel_")]
+    assert len(said) == 1, "it is not measured again"
+
+
+def test_what_auto_chose_is_written_down(tmp_path: Path) -> None:
     auto = ("parallel.parallel_actions=auto", "parallel.parallel_training=auto")
     with training(tmp_path, SIX, MIXED, *auto, base=TAG) as made:
         resolved = made.parts.config

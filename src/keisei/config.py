@@ -200,6 +200,8 @@ class WorldsParallelConfig(ParallelConfig):
     parallel_training: Literal["auto", "looped", "stacked", "threads"] | Chunk = "auto"
     """Train one agent after the other, all that are alike at once, so many of them at once, or over `learner_threads`
     threads; `auto` measures before the first step, and the resolved configuration says what was chosen."""
+    measured: Words = ()
+    """Written by the run itself into its resolved configuration: which of these two keys were `auto`."""
 
 
 class OpponentsConfig(Section):

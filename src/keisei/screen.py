@@ -16,6 +16,7 @@ from rich.text import Text
 from keisei.crew_rows import WORKERS, crew_facts, crew_table
 from keisei.history import Evaluation, Event, Record
 from keisei.small_picture import GAP, Picture, picture_text
+from keisei.society_rows import AGENTS, society_facts, society_table
 from keisei.words import amount, duration, elo, memory, number, portions, sparkline
 
 HINT = "Ctrl-C: finish the step, save and stop"
@@ -63,7 +64,7 @@ def share_done(record: Record) -> float:
 
 def shown_numbers(record: Record) -> list[str]:
     """The names of the learner's numbers that are worth a place, the best known first."""
-    known = record.group("learn")
+    known = [name for name in record.group("learn") if not name.startswith(f"{AGENTS}/")]
     first = [name for name in FIRST_NUMBERS if name in known]
     return (first + [name for name in known if name not in first])[:MOST_NUMBERS]
 
@@ -159,8 +160,10 @@ class Screen:
         told = self._told(max(1, room - numbers.row_count))
         left = room - numbers.row_count - len(told)
         crew = crew_table(last, left - 4)
-        gap = [""] if left - crew.row_count >= 3 else []
-        return [*top, *gap, facts, *([crew] if crew.row_count else []), *gap, numbers, *gap, *map(_line_of, told)]
+        society = society_table(last, left - crew.row_count - 4)
+        tables = [table for table in (crew, society) if table.row_count]
+        gap = [""] if left - sum(table.row_count for table in tables) >= 3 else []
+        return [*top, *gap, facts, *tables, *gap, numbers, *gap, *map(_line_of, told)]
 
     def _told(self, room: int) -> list[Event]:
         """The last alarms and events, as many as there is room for."""
@@ -180,6 +183,7 @@ class Screen:
         yield "speed", Text(f"{speed}{amount(self._pace.rate())} steps/s in all")
         length = collect.get("mean_length", math.nan)
         yield "games", Text(f"{last.games:,}" + (f" · {length:.0f} plies long" if math.isfinite(length) else ""))
+        yield from society_facts(last)
         reasons = self._sums("collect/reason")
         yield from _ends(reasons, width, ascii_only)
         if reasons and (wins := self._sums("collect/wins")):

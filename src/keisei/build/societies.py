@@ -85,7 +85,9 @@ def resolved(config: GridworldRun, of: Game, tell: Callable[[str, str], None]) -
         chosen["parallel_actions"] = _fastest_actions(config, of, tell)
     if config.parallel.parallel_training == "auto":
         chosen["parallel_training"] = _fastest_training(config, of, tell)
-    return config.model_copy(update={"parallel": config.parallel.model_copy(update=chosen)}) if chosen else config
+    measured = tuple(name for name in MEASURED if name in chosen or name in config.parallel.measured)
+    parallel = config.parallel.model_copy(update={**chosen, "measured": measured})
+    return config.model_copy(update={"parallel": parallel})
 
 
 def _fastest_actions(config: GridworldRun, of: Game, tell: Callable[[str, str], None]) -> Actions:

@@ -109,13 +109,21 @@ def _told(run: Path, config: Config, steps: int, spectator: Spectator) -> Iterat
     from keisei.metrics import open_metrics
     from keisei.view import LogLines, choose_view
 
-    about = (
-        f"{config.environment.name} · {config.network.kind} {config.network.depth}×{config.network.width} · "
-        f"{config.environment.copies} games · seed {config.run.seed}"
-    )
-    view = choose_view(sys.stderr, run.name, about, picture=spectator.picture)
+    view = choose_view(sys.stderr, run.name, _about(config), picture=spectator.picture)
     with open_metrics(run, LogLines(run), view, steps=steps) as metrics:
         yield metrics
+
+
+def _about(config: Config) -> str:
+    """A run in one line."""
+    from keisei.config import GridworldRun
+
+    copies = f"{config.environment.copies} games"
+    if isinstance(config, GridworldRun):
+        kinds = {config.learner.kind, *(str(agent.learner.get("kind", config.learner.kind)) for agent in config.agents)}
+        copies = f"{', '.join(sorted(kinds))} · {config.environment.copies} worlds"
+    network = f"{config.network.kind} {config.network.depth}×{config.network.width}"
+    return f"{config.environment.name} · {network} · {copies} · seed {config.run.seed}"
 
 
 def _go(run: Path, config: Config, metrics: Metrics, found: Found | None, spectator: Spectator) -> Summary:
@@ -210,7 +218,19 @@ def _summary(run: Path, progress: Progress, checkpoint: Path | None, state: str,
         "failed_updates": progress.failed_updates,
         "resumed": progress.resumed,
         "refused_checkpoints": progress.refused_checkpoints,
+        **_measured(run),
     }
+
+
+def _measured(run: Path) -> dict[str, object]:
+    """Which keys of a run's resolved configuration say what was measured, in whichever session."""
+    from keisei import run_folder
+    from keisei.sections import read_values
+
+    file = run / run_folder.CONFIG
+    parallel = read_values(file).get("parallel") if file.is_file() else None
+    found = parallel.get("measured") if isinstance(parallel, dict) else None
+    return {"measured": found} if found else {}
 
 
 def _say(run: Path, config: Config, summary: Summary, as_json: bool) -> None:
