@@ -34,10 +34,15 @@ class LivingEvaluator:
 
     def evaluate(self, iteration: int, games: int) -> Mapping[str, float]:
         """Numbers to record, such as `evaluate/world/return`. Raises Stopped where the run is asked to stop."""
-        copies = min(games, MOST_AT_ONCE)
-        actor = self.build_actor(copies)
-        numbers = self.lived(games, _as_played(actor, self.play), "evaluate/")
+        numbers = self.lived(games, self.chooser(games), "evaluate/")
         return numbers | (self.lived(games, at_random, "evaluate/random/") if self.compared else {})
+
+    def chooser(self, games: int) -> Choose:
+        """How the agents choose their actions in so many episodes."""
+        actor = self.build_actor(min(games, MOST_AT_ONCE))
+        if self.play == "greedy":
+            return lambda seen, legal, uniform: actor.act_greedily(seen, legal).action
+        return lambda seen, legal, uniform: actor.act(seen, legal, uniform).action
 
     def lived(self, games: int, choose: Choose, prefix: str) -> dict[str, float]:
         """What so many episodes tell."""
@@ -82,9 +87,3 @@ def at_random(seen: object, legal: LegalChoices, uniform: Float32) -> Int64:
     drawn: Float64 = uniform * mask.sum(1)
     action: Int64 = (mask.cumsum(1) <= drawn[:, None]).sum(1)
     return action
-
-
-def _as_played(actor: Actor, play: Play) -> Choose:
-    if play == "greedy":
-        return lambda seen, legal, uniform: actor.act_greedily(seen, legal).action
-    return lambda seen, legal, uniform: actor.act(seen, legal, uniform).action

@@ -21,15 +21,15 @@ _STEPS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])
 
 
 class GreedyPlanner:
-    """Plans in the newest frame of packed windows; `lanes` are numbered as in the observations."""
+    """Plans in the newest frame of packed windows."""
 
-    def __init__(self, encoding: Encoding, lanes: int) -> None:
+    def __init__(self, encoding: Encoding) -> None:
         self._encoding = encoding
         paying, blocking = ([encoding.names.index(name) + 1 for name in names] for names in (PAYS, IN_THE_WAY))
         self._worth: Float64 = np.zeros(256)
         self._worth[paying] = list(PAYS.values())
         self._blocked: Bool = np.isin(np.arange(256), blocking)
-        self._heading: Int64 = np.arange(lanes) % 4
+        self._heading: Int64 = np.zeros(0, np.int64)  # of each lane, its last action
         middle = encoding.size // 2
         rows, columns = np.mgrid[: encoding.size, : encoding.size] - middle
         self._away = np.stack([rows.ravel(), columns.ravel()], 1)
@@ -37,6 +37,8 @@ class GreedyPlanner:
 
     def __call__(self, seen: Array, legal: LegalChoices, uniform: Float32) -> Int64:
         """One action per lane."""
+        if len(self._heading) != len(seen):
+            self._heading = np.arange(len(seen)) % 4
         how = self._encoding
         end = how.frames * how.layers * how.size**2
         window = seen[:, end - how.size**2 : end].astype(np.int64)  # the newest frame

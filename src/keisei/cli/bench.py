@@ -76,6 +76,23 @@ def gpu(
     _show("gpu", partial(run, parts=wanted, tiny=tiny), json, (rounds, seconds, None))
 
 
+@app.command()
+def societies(
+    worlds: Annotated[str, typer.Option(help="Which worlds, with commas between.")] = "treasure_hunt,stag_hunt,tag",
+    kinds: Annotated[str, typer.Option(help="Which learners, with commas between.")] = "iqn,dqn,ppo",
+    seeds: Annotated[int, typer.Option(min=1, max=10, help="So many trainings where chance counts.")] = 5,
+    json: Json = False,
+) -> None:
+    """Train agents in gridworlds for a minute each: what they gain, against random actions and a greedy planner."""
+    from keisei.bench.societies import KINDS, WORLDS, run
+
+    chosen = worlds.split(","), kinds.split(",")
+    for option, words, known in (("--worlds", chosen[0], WORLDS), ("--kinds", chosen[1], KINDS)):
+        if not set(words) <= known.keys():
+            raise ConfigError(f"{option} must be of {', '.join(known)}, with commas between, not '{','.join(words)}'")
+    _show("societies", partial(run, worlds=chosen[0], kinds=chosen[1], seeds=seeds), json, (1, 1.0, None))
+
+
 def _number_of_workers(word: str) -> int:
     if not (word.isdecimal() and 0 < int(word) <= _MOST_WORKERS):
         raise ConfigError(f"--workers must be numbers from 1 to {_MOST_WORKERS} with commas between, not '{word}'")
