@@ -20,17 +20,18 @@ PLAYER = """
 import sys
 from small_worlds import Player
 from keisei.gridworld import GridworldEnvironment
-player = Player(GridworldEnvironment(sys.argv[1], copies=2))
-print(player.play_all(0).reward.tolist(), flush=True)
+for agents in map(int, sys.argv[2:]):
+    player = Player(GridworldEnvironment(sys.argv[1], copies=2, numbers={"agents": agents}))
+    print(player.play_all(0).reward.tolist(), flush=True)
 """
 PAYS = "def act(place, agent, action):\n    pay(place, agent, {})\n"
 COMPILING, COMPILED = "compiling pays: once", "compiled pays in"
 
 
-def player(path: Path, cache: Path) -> subprocess.Popen[str]:
-    """A process that plays one turn of a world and says what it paid."""
+def player(path: Path, cache: Path, *agents: int) -> subprocess.Popen[str]:
+    """A process that plays one turn of a world and says what it paid; for each of these numbers of agents."""
     environment = {**os.environ, CACHE_VARIABLE: str(cache), "PYTHONPATH": str(Path(__file__).parent)}
-    command = [sys.executable, "-c", PLAYER, str(path)]
+    command = [sys.executable, "-c", PLAYER, str(path), *map(str, agents or [2])]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
 
@@ -54,6 +55,17 @@ def test_one_process_compiles_and_the_others_wait_also_after_an_edit(tmp_path: P
     assert sum(said.count(COMPILING) for _, said in edited) == 1
     write_world(tmp_path, PAYS.format(3), name="pays")  # what was compiled before is still there
     assert finished(player(path, cache)) == ("[3.0, 3.0, 3.0, 3.0]", "")
+
+
+def test_layouts_compiled_by_different_processes_do_not_meet_in_a_third(tmp_path: Path) -> None:
+    cache, path = tmp_path / "cache", write_world(tmp_path, PAYS.format("1 + agent"), name="pays")
+    paid = {agents: [1.0 + agent for _ in range(2) for agent in range(agents)] for agents in (2, 7)}
+    for agents in (2, 7):
+        assert finished(player(path, cache, agents))[0] == str(paid[agents])
+    for order in ((2, 7, 2), (7, 2, 7)):
+        out, said = finished(player(path, cache, *order))
+        assert out.splitlines() == [str(paid[agents]) for agents in order]
+        assert said == ""
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import hashlib
 import importlib.util
+import itertools
 import os
 import platform
 import re
@@ -135,13 +136,32 @@ def compiled(
             _say(f"compiling {name}: once, it takes some seconds")
         module = _written(folder, name, key, functions)
         entries = {entry: getattr(module, entry) for entry in functions}
-        for entry, some in signatures.items():
-            for signature in some:
-                _compile(name, entry, entries[entry], signature)
+        with _numbered_from(f"{folder.name} {done.stem}"):
+            for entry, some in signatures.items():
+                for signature in some:
+                    _compile(name, entry, entries[entry], signature)
         if not done.exists():
             done.touch()
             _say(f"compiled {name} in {time.monotonic() - started:.0f} s")
     return entries
+
+
+@contextlib.contextmanager
+def _numbered_from(text: str) -> Iterator[None]:
+    """Let Numba number what it compiles from a number on that belongs to this text.
+
+    Its machine code is named by such numbers, which begin anew in each process: two layouts of a world, compiled by two
+    processes, would have the same names, and who reads both from disk would run one on the memory of the other.
+    """
+    from numba.core.bytecode import FunctionIdentity
+
+    before = FunctionIdentity._unique_ids
+    first = int(hashlib.sha256(text.encode()).hexdigest()[:16], 16)
+    FunctionIdentity._unique_ids = itertools.count(first << 32)
+    try:
+        yield
+    finally:
+        FunctionIdentity._unique_ids = before
 
 
 def _written(folder: Path, name: str, key: str, functions: Mapping[str, Callable[..., object]]) -> ModuleType:
