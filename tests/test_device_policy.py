@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from keisei.device import choosing
-from keisei.device.lists import WIDTHS, pad, width_for
+from keisei.device.lists import NARROW, pad, width_for
 from keisei.device.place import Place, available, missing
 from keisei.device.planes import numbers
 from keisei.environment import Float32, UInt8
@@ -89,7 +89,7 @@ def test_lists_padded_on_the_device_are_whole(place: Place, openings: tuple[str,
 def test_width_fits_every_list_and_is_seldom_the_wide_one() -> None:
     assert [width_for(longest, MOST_LEGAL) for longest in (0, 1, 160, 161, 593)] == [160, 160, 160, 593, 593]
     assert width_for(7, 9) == 9
-    assert WIDTHS[0] < MOST_LEGAL
+    assert NARROW < MOST_LEGAL
 
 
 def test_lane_without_legal_actions_has_one_that_counts_for_nothing() -> None:

@@ -15,7 +15,7 @@ import torch
 from keisei.bench.gpu_busy import BusyGpu
 from keisei.bench.gpu_network import Parts, Shape, Tower, Watched, backward, collecting, forward, training
 from keisei.bench.gpu_population import measure_population
-from keisei.bench.harness import Report, Result, Settings, result, result_against, round_off, take_turns
+from keisei.bench.harness import Contender, Report, Result, Settings, result, result_against, round_off, take_turns
 from keisei.bench.machine import describe
 from keisei.bench.peer import contenders_of, note_on, running_peer
 from keisei.bench.self_play import Form, ReplayedSelfPlay
@@ -105,10 +105,10 @@ def measure_networks(of: Sizes, kind: str, settings: Settings, notes: list[str])
 
 def _of_network(parts: Parts, whole: bool, settings: Settings, notes: list[str]) -> list[Result]:
     name, busy = parts.tower.name, BusyGpu()
-    contenders: list[Watched | object] = [forward(parts), collecting(parts)]
+    contenders: list[Contender] = [forward(parts), collecting(parts)]
     if whole:
         contenders += [backward(parts), Watched(training(parts), busy)]
-    measured = take_turns(contenders, settings)  # type: ignore[arg-type]
+    measured = take_turns(contenders, settings)
     bare = measured[f"forward_{name}"]
     results = [result_against(measured[f"collect_{name}"], MOVES, bare, "forward"), result(bare, MOVES)]
     if whole:

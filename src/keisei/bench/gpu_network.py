@@ -74,7 +74,6 @@ class Parts:
     def __init__(self, tower: Tower, shape: Shape, kind: str) -> None:
         self.tower, self.shape = tower, shape
         self.config = configuration(tower, shape, kind)
-        self.environment_threads = shape.threads
         game = build.game(self.config)
         self.collector = build.collectors.pipelined(self.config, game)
         found = learner(self.config, game)

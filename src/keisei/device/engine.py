@@ -18,7 +18,7 @@ from torch import Tensor
 from keisei.device import choosing
 from keisei.device.exchange import Buffers, packed_answer
 from keisei.device.graphs import Replay
-from keisei.device.lists import WIDTHS, pad
+from keisei.device.lists import NARROW, pad
 from keisei.device.place import Place, new_stream
 from keisei.device.planes import MakeInput
 from keisei.environment import Group
@@ -161,7 +161,7 @@ class _Shapes:
         return self._found[shape](staged, size)
 
     def _made(self, staged: Buffers, width: int) -> Callable[[Buffers, int], Tensor]:
-        if not self.place.compiled or width > WIDTHS[0] or len(staged.starts) < self.many:
+        if not self.place.compiled or width > NARROW or len(staged.starts) < self.many:
             return lambda inputs, size: self.plain(inputs)
         compiled = torch.compile(self.plain, dynamic=False)
         if not self.place.is_gpu:

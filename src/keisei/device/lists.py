@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-
 import torch
 from torch import Tensor
 
-WIDTHS = (160, 608)
-"""Lists are padded to the first of these that holds the longest; nearly all steps of Shogi fit the first."""
+NARROW = 160
+"""Lists are padded to so many columns where the longest of a batch fits in; nearly all steps of Shogi do."""
 
 
 def width_for(longest: int, most: int) -> int:
     """How wide lists are padded whose longest is this, where none can be longer than `most`."""
-    widths = [width for width in WIDTHS if width < most]
-    return [*widths, most][bisect_left(widths, longest)]
+    return min(NARROW, most) if longest <= NARROW else most
 
 
 def pad(actions: Tensor, starts: Tensor, lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
