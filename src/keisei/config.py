@@ -16,7 +16,7 @@ from keisei.config_agents import AgentsConfig
 from keisei.config_device import DeviceConfig
 from keisei.config_learner import LearnerConfig, Number, PPOConfig
 from keisei.config_network import NetworkConfig
-from keisei.config_worlds import WORLDS, GridworldConfig
+from keisei.config_worlds import WORLDS, GridworldConfig, ViewConfig
 from keisei.errors import ConfigError
 from keisei.sections import Section, check, load, read_values
 
@@ -128,6 +128,8 @@ class PettingZooGameConfig(Section):
     """Its interface: one agent after the other, or all at once; `auto` prefers all at once where there are both."""
     lanes: Literal["auto", "game", "seat"] = "auto"
     """`game`: two seats take turns in a lane, one gains what the other loses; `seat`: a lane each; `auto`: by seats."""
+    learners: Literal["one", "each"] = "one"
+    """`one` network plays all seats; `each`: every agent has a lane, a network, a learner and a memory of its own."""
     options: dict[str, object] = Field(default_factory=dict)
     """Further keyword arguments of what makes it."""
     copies: int = Field(default=16, ge=1, le=2**24)
@@ -252,12 +254,12 @@ class Config(Section):
     @classmethod
     def _has_no_society(cls, values: object) -> object:
         """Keys of societies say what they are for; where there is one learner, they are not just unknown."""
-        if isinstance(values, dict) and not issubclass(cls, GridworldRun):
+        if isinstance(values, dict) and not issubclass(cls, SocietyRun):
             parallel = values.get("parallel")
             for key in _OF_SOCIETIES & (parallel.keys() if isinstance(parallel, dict) else set()):
-                raise ValueError(f"parallel.{key} is for gridworlds: in this game one learner plays all seats")
+                raise ValueError(f"parallel.{key} is for societies: in this game one learner plays all seats")
             if "agents" in values:
-                raise ValueError("agents is for gridworlds: in this game one learner plays all seats")
+                raise ValueError("agents is for societies: in this game one learner plays all seats")
         return values
 
     @model_validator(mode="after")
@@ -298,12 +300,31 @@ class PettingZooRun(Config):
     environment: PettingZooGameConfig
 
 
-class GridworldRun(Config):
-    """A run of a gridworld: every agent learns for itself."""
+class SocietyRun(Config):
+    """A run in which every agent learns for itself."""
 
-    environment: GridworldConfig
     agents: Annotated[tuple[AgentsConfig, ...], Strict(False)] = ()
     parallel: WorldsParallelConfig = WorldsParallelConfig()
+
+
+class GridworldRun(SocietyRun):
+    """A run of a gridworld."""
+
+    environment: GridworldConfig
+
+
+class PettingZooSociety(SocietyRun):
+    """A run of a PettingZoo environment whose agents learn each for itself."""
+
+    environment: PettingZooGameConfig
+
+    @model_validator(mode="after")
+    def _fits_societies(self) -> Self:
+        if self.environment.lanes == "game":
+            raise ValueError("environment.lanes must be seat or auto where learners is each: every agent has a lane")
+        if any(section.window != ViewConfig() for section in self.agents):
+            raise ValueError("agents' window is for gridworlds: here an environment says what its agents see")
+        return self
 
 
 _OF_SOCIETIES = WorldsParallelConfig.model_fields.keys() - ParallelConfig.model_fields.keys()
@@ -333,6 +354,8 @@ def _kind_of_run(values: Mapping[str, object]) -> type[Config]:
     name = environment.get("name", "shogi") if isinstance(environment, dict) else "shogi"
     if name not in _RUNS:
         raise ConfigError(f"'environment.name' must be one of {', '.join(_RUNS)}, not {name!r}")
+    if name == "pettingzoo" and isinstance(environment, dict) and environment.get("learners") == "each":
+        return PettingZooSociety
     return _RUNS[name]
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
+
+import numpy as np
 
 from keisei.adapters.foreign import ForeignCopies, built
 from keisei.adapters.pettingzoo_worlds import Agent, TurnsWorld, World
 from keisei.adapters.spaces import common_form
-from keisei.environment import NO_SEAT, PASS, Environment, Step
+from keisei.environment import NO_SEAT, PASS, Bool, Environment, Float32, Step
 from keisei.errors import ConfigError, ContractError
 
 Lanes = Literal["auto", "game", "seat"]
@@ -108,16 +111,26 @@ class GameLanes(_Worlds):
 class SeatLanes(_Worlds):
     """Each seat of each copy is a lane. Nobody decides in it off turn, before its agent comes, and after it died.
 
-    An agent's lane ends when it dies. What it is paid off turn is in the rows in between.
+    An agent's lane ends when it dies. What it is paid off turn is in the rows in between. The return of each
+    life is told.
     """
 
     def __init__(self, worlds: list[World], *, seed: int, first_lane: int) -> None:
         self._came = [-1] * (len(worlds) * len(worlds[0].agents))  # in which step its agent came [L], or -1
+        self._earned = np.zeros(len(self._came), np.float64)  # since its agent came [L]
+        self._told = np.zeros(len(self._came), np.float32)  # in the last life that is over [L]
         super().__init__(worlds, lanes=len(worlds[0].agents), seed=seed, first_lane=first_lane)
+        self.groups = (replace(self.groups[0], figures=("return",)),)
+
+    def tell(self, ended: Bool, out: Float32) -> None:
+        """Write the returns of the agents that have just died."""
+        out[ended, 0] = self._told[ended]
 
     def _begin(self, copy: int, seed: int | None) -> None:
         self._worlds[copy].reset(seed)
         self._steps[copy] = 0
+        first = copy * len(self._agents)
+        self._earned[first : first + len(self._agents)] = 0.0
         self._look(copy)
 
     def _look(self, copy: int) -> None:
@@ -142,11 +155,13 @@ class SeatLanes(_Worlds):
         world.act({agent: action + self._form.first_action for agent, action in chosen.items()})
         for agent, reward in world.rewards.items():
             step.reward[lanes[agent]] = reward
+            self._earned[lanes[agent]] += reward
         for agent, over in world.died.items():
             lane = lanes[agent]
             last = self._form.values(world.seen(agent))
             self._end(step, lane, over=over, sign=1, length=self._steps[copy] - self._came[lane], last=last)
             self._came[lane] = -1
+            self._told[lane], self._earned[lane] = self._earned[lane], 0.0
         if world.living:
             self._look(copy)
         else:

@@ -12,7 +12,7 @@ from keisei.build.automatic import chosen, fitting
 from keisei.build.games import Game, game
 from keisei.build.players import actor, checkpoint_policy
 from keisei.build.societies import society_rules
-from keisei.config import Config, GridworldRun, ParallelConfig, check_run
+from keisei.config import Config, ParallelConfig, SocietyRun, check_run
 from keisei.errors import ConfigError
 from keisei.sections import Section
 
@@ -168,7 +168,7 @@ def block_rules(config: Config, of: Game) -> BlockRules:
         finals=config.learner.kind != "ppo",
         past=PastRules(config.opponents.past_selves, config.opponents.past_interval),
     )
-    return society_rules(rules, config, of) if isinstance(config, GridworldRun) else rules
+    return society_rules(rules, config, of) if isinstance(config, SocietyRun) else rules
 
 
 def frozen_pools(config: Config, of: Game, past: Sequence[Actor]) -> ChooseFrozen:

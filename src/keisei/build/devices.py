@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from keisei.build.automatic import measured
 from keisei.build.games import Game, agents_of_run
-from keisei.config import Config, GridworldRun
+from keisei.config import Config, GridworldRun, SocietyRun
 from keisei.config_device import DeviceConfig
 from keisei.errors import ConfigError
 
@@ -122,12 +122,16 @@ def _rate(config: Config, collector: Callable[[Config], Collector]) -> float:
 
 def _suits_gpu(config: Config) -> bool:
     """Whether all agents learn action values, which are stacked, and act in this process."""
+    from keisei.build.gridworlds import agents_of
+
     assert isinstance(config, GridworldRun)
-    return not config.parallel.enabled and all(agent.learner.kind != "ppo" for agent in agents_of_run(config))
+    return not config.parallel.enabled and all(
+        agent.learner.kind != "ppo" for agent in agents_of_run(config, agents_of(config.environment))
+    )
 
 
 def _learners(config: Config) -> str:
-    return "societies" if isinstance(config, GridworldRun) else f"'{config.learner.kind}'"
+    return "societies" if isinstance(config, SocietyRun) else f"'{config.learner.kind}'"
 
 
 def _with(config: Config, **chosen: object) -> Config:

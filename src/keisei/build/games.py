@@ -16,6 +16,7 @@ from keisei.config import (
     PettingZooGameConfig,
     PythonGameConfig,
     ShogiConfig,
+    SocietyRun,
 )
 from keisei.config_agents import Agent, agents
 from keisei.config_network import NetworkConfig
@@ -142,18 +143,17 @@ def _gridworld_game(config: GridworldRun) -> Game:
 
 def world_block(config: GridworldRun, size: int) -> BuildEnvironment:
     """What builds so many worlds of a run."""
-    from keisei.build.gridworlds import gridworld_block
+    from keisei.build.gridworlds import agents_of, gridworld_block
 
-    windows = tuple(agent.window for agent in agents_of_run(config)) if config.agents else ()
+    count = agents_of(config.environment)
+    windows = tuple(agent.window for agent in agents_of_run(config, count)) if config.agents else ()
     return partial(gridworld_block, config.environment, size, config.run.seed, windows)
 
 
-def agents_of_run(config: GridworldRun) -> tuple[Agent, ...]:
-    """What each agent of a run is made of."""
-    from keisei.build.gridworlds import agents_of
-
+def agents_of_run(config: SocietyRun, count: int) -> tuple[Agent, ...]:
+    """What each of the agents of a run is made of, of whom there are so many."""
     device = "cpu" if config.device.kind == "auto" else config.device.kind
-    made = agents(agents_of(config.environment), config.agents, config.network, config.learner)
+    made = agents(count, config.agents, config.network, config.learner)
     return tuple(replace(agent, device=device) for agent in made)
 
 
@@ -213,9 +213,11 @@ def gymnasium_block(section: GymnasiumGameConfig, size: int, seed: int, first_la
 def pettingzoo_block(section: PettingZooGameConfig, size: int, seed: int, first_lane: int) -> Environment:
     """The copies of one block of a PettingZoo environment."""
     from keisei.adapters import pettingzoo_builder, pettingzoo_games
+    from keisei.adapters.pettingzoo_lanes import Lanes
 
     build = pettingzoo_builder(section.id, section.api, section.options)
-    return pettingzoo_games(build, lanes=section.lanes, copies=size, seed=seed, first_lane=first_lane)
+    lanes: Lanes = "seat" if section.learners == "each" else section.lanes
+    return pettingzoo_games(build, lanes=lanes, copies=size, seed=seed, first_lane=first_lane)
 
 
 def match_environment(config: Config) -> Environment:

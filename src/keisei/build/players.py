@@ -10,7 +10,7 @@ import numpy as np
 
 from keisei.build.devices import group_lanes, make_input, place
 from keisei.build.games import Game, game
-from keisei.config import Config, GridworldRun, load_run
+from keisei.config import Config, SocietyRun, load_run
 from keisei.config_device import DeviceConfig
 from keisei.config_learner import DQNConfig, IQNConfig, PPOConfig
 from keisei.config_network import NetworkConfig
@@ -91,7 +91,7 @@ def policy_of(network: Network, of: Game) -> Policy:
 
 def actor(config: Config, of: Game) -> Actor:
     """Who acts in a run: as its learner needs it, or all its agents together."""
-    if isinstance(config, GridworldRun):
+    if isinstance(config, SocietyRun):
         from keisei.build.societies import society_actor
 
         return society_actor(config, of)

@@ -12,7 +12,7 @@ from keisei.build.games import Game, game, match_environment
 from keisei.build.learners import learner
 from keisei.build.players import opponent
 from keisei.build.societies import resolved, society_learner
-from keisei.config import Config, GridworldRun, as_yaml
+from keisei.config import Config, SocietyRun, as_yaml
 
 if TYPE_CHECKING:
     from keisei.arena.evaluation import BuildOpponent, MatchEvaluator
@@ -46,7 +46,7 @@ def evaluator(config: Config, of: Game, learnt: Actor, run: Path, stop: StopRequ
     )
 
 
-def living_evaluator(config: GridworldRun, learnt: SocietyLearner, stop: StopRequest) -> LivingEvaluator:
+def living_evaluator(config: SocietyRun, learnt: SocietyLearner, stop: StopRequest) -> LivingEvaluator:
     """Who lets a run's agents live in worlds that are none of the run's."""
     from keisei.arena.living import LivingEvaluator
     from keisei.build.societies import evaluated_society
@@ -98,7 +98,7 @@ def training(
     learns: Learner
     updating: Updating
     evaluates: Evaluator
-    if isinstance(config, GridworldRun):
+    if isinstance(config, SocietyRun):
         config = resolved(config, of, tell)
         learns = society = society_learner(config, of)
         updating, evaluates = ManyLearners(society), living_evaluator(config, society, stop)
@@ -119,7 +119,7 @@ def training(
         stop=stop,
         seats=of.seats if of.duel else (),
         reasons=of.reasons,
-        agents=len(of.seats) if isinstance(config, GridworldRun) else 1,
+        agents=len(of.seats) if isinstance(config, SocietyRun) else 1,
         spectator=spectator or Spectator(),
     )
     plan = Plan(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from keisei.build.games import Game, agents_of_run
 from keisei.build.learners import ppo_settings, q_settings
 from keisei.build.players import policy, values
-from keisei.config import GridworldRun
+from keisei.config import SocietyRun
 from keisei.config_agents import Agent
 from keisei.config_learner import IQNConfig, PPOConfig
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from keisei.learning.trust import Trust
     from keisei.policy import Policy
 
+S = TypeVar("S", bound=SocietyRun)
+
 MEASURED = ("parallel_actions", "parallel_training")
 """Keys of `parallel` that may be `auto`, and change bits: what was measured is written into the resolved config."""
 
@@ -34,14 +36,14 @@ MEASURED = ("parallel_actions", "parallel_training")
 # --- those of a run --------------------------------------------------------------------------------------------------
 
 
-def society_actor(config: GridworldRun, of: Game) -> Society:
+def society_actor(config: SocietyRun, of: Game) -> Society:
     """The policies of a run's agents, for the lanes of the game as they are."""
     actions = config.parallel.parallel_actions
     assert actions != "auto", "it is resolved before anything is built"
-    return society(agents_of_run(config), of, config.run.seed, actions)
+    return society(agents_of_run(config, len(of.seats)), of, config.run.seed, actions)
 
 
-def society_rules(rules: BlockRules, config: GridworldRun, of: Game) -> BlockRules:
+def society_rules(rules: BlockRules, config: SocietyRun, of: Game) -> BlockRules:
     """What playing a run's blocks needs, where a rollout is as many epochs as are learnt from at once."""
     epochs = config.parallel.train_interval
     return replace(
@@ -49,11 +51,11 @@ def society_rules(rules: BlockRules, config: GridworldRun, of: Game) -> BlockRul
         build_policy=partial(society_actor, config, acting_game(config, of)),
         steps=epochs * rules.steps,
         games=None if rules.games is None else epochs * rules.games,
-        finals=any(not isinstance(agent.learner, PPOConfig) for agent in agents_of_run(config)),
+        finals=any(not isinstance(agent.learner, PPOConfig) for agent in agents_of_run(config, len(of.seats))),
     )
 
 
-def society_learner(config: GridworldRun, of: Game) -> SocietyLearner:
+def society_learner(config: SocietyRun, of: Game) -> SocietyLearner:
     """The learners of a run's agents as one."""
     from keisei.learning.society import SocietyLearner
 
@@ -63,12 +65,12 @@ def society_learner(config: GridworldRun, of: Game) -> SocietyLearner:
     return SocietyLearner(learners, training, threads=config.parallel.learner_threads)
 
 
-def run_agent_learner(config: GridworldRun, of: Game, seat: int) -> PPO | QLearner:
+def run_agent_learner(config: SocietyRun, of: Game, seat: int) -> PPO | QLearner:
     """The learner of one agent of a run."""
     from keisei.learning.trust import full_trust, v_trace
 
     return agent_learner(
-        agents_of_run(config)[seat],
+        agents_of_run(config, len(of.seats))[seat],
         of,
         config.run.seed,
         seat,
@@ -78,7 +80,7 @@ def run_agent_learner(config: GridworldRun, of: Game, seat: int) -> PPO | QLearn
     )
 
 
-def resolved(config: GridworldRun, of: Game, tell: Callable[[str, str], None]) -> GridworldRun:
+def resolved(config: S, of: Game, tell: Callable[[str, str], None]) -> S:
     """The same run without `auto` where it would change bits: what is the fastest here is measured, and told."""
     chosen: dict[str, object] = {}
     if config.parallel.parallel_actions == "auto":
@@ -90,11 +92,11 @@ def resolved(config: GridworldRun, of: Game, tell: Callable[[str, str], None]) -
     return config.model_copy(update={"parallel": parallel})
 
 
-def _fastest_actions(config: GridworldRun, of: Game, tell: Callable[[str, str], None]) -> Actions:
+def _fastest_actions(config: SocietyRun, of: Game, tell: Callable[[str, str], None]) -> Actions:
     from keisei.learning.choosing import fastest_actions
 
     of = acting_game(config, of)
-    agents, lanes = agents_of_run(config), np.arange(len(of.group.lanes))
+    agents, lanes = agents_of_run(config, len(of.seats)), np.arange(len(of.group.lanes))
     policies = [agent_policy(agent, of, config.run.seed, seat) for seat, agent in enumerate(agents)]
     each = [lanes[seat :: len(agents)] for seat in range(len(agents))]
     way, seconds = fastest_actions(policies, each, of.group)
@@ -102,7 +104,7 @@ def _fastest_actions(config: GridworldRun, of: Game, tell: Callable[[str, str], 
     return way
 
 
-def _fastest_training(config: GridworldRun, of: Game, tell: Callable[[str, str], None]) -> Training:
+def _fastest_training(config: SocietyRun, of: Game, tell: Callable[[str, str], None]) -> Training:
     from keisei.learning.choosing import fastest_training
 
     learners = [run_agent_learner(config, of, seat) for seat in range(len(of.seats))]
@@ -116,7 +118,7 @@ def _told(way: object, seconds: Mapping[Actions, float] | Mapping[Training, floa
     return f"{way}" + (f", measured: {found}" if found else ", nothing else is possible")
 
 
-def evaluated_society(config: GridworldRun, learner: SocietyLearner, copies: int) -> Society:
+def evaluated_society(config: SocietyRun, learner: SocietyLearner, copies: int) -> Society:
     """The policies of the agents that learn, themselves, in so many worlds."""
     from keisei.acting import Society
     from keisei.learning.ppo import PPO
@@ -129,7 +131,7 @@ def evaluated_society(config: GridworldRun, learner: SocietyLearner, copies: int
     return Society(policies, [lanes[seat :: len(policies)] for seat in range(len(policies))], actions)
 
 
-def acting_game(config: GridworldRun, of: Game) -> Game:
+def acting_game(config: SocietyRun, of: Game) -> Game:
     """The game in the batches in which its policies act: blocks, or all of them where this process acts for all."""
     section = config.parallel
     return of.in_blocks(config.environment.copies // section.block_size) if section.inference == "learner" else of

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 def replay(run: Annotated[Path, typer.Argument(help="The run's folder.", show_default=False)]) -> None:
     """Repeat the last update that has failed in a run, to see its error. Changes nothing."""
     from keisei import build, failed_batch
-    from keisei.config import GridworldRun, load_run
+    from keisei.config import SocietyRun, load_run
 
     found = failed_batch.newest(run)
     config = load_run(found.folder / "config.yaml")
     game = build.game(config)
     say(f"{found.folder}: {found.checkpoint.facts['traceback']}")
     agent = failed_batch.agent_of(found)
-    if agent is not None and isinstance(config, GridworldRun):
+    if agent is not None and isinstance(config, SocietyRun):
         learner: Learner = build.run_agent_learner(config, game, agent)
     else:
         learner = build.learner(config, game)
