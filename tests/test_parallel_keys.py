@@ -1,4 +1,4 @@
-"""The keys of `parallel`: what is out of range is refused in one line that names it, and `auto` says what it found."""
+"""The keys of `parallel`: what is out of range is refused in one line that names it; `auto` measures real workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from keisei import build
-from keisei.build import automatic
 from keisei.collect.serial import SerialCollector
 from keisei.config import ParallelConfig, load_run
 from keisei.errors import ConfigError
@@ -74,20 +73,6 @@ def chosen(folder: Path, *overrides: str) -> tuple[type, str]:
     return type(collector), "\n".join(said)
 
 
-def test_short_run_gets_no_workers(tmp_path: Path) -> None:
-    kind, said = chosen(tmp_path)
-    assert kind is SerialCollector
-    assert re.fullmatch(
-        r"mode: no workers: (one process collects the whole run in about [\d.]+ s|.* one processor)", said
-    )
-
-
-def test_one_block_gets_no_workers(tmp_path: Path) -> None:
-    kind, said = chosen(tmp_path, "parallel.block_size=4")
-    assert kind is SerialCollector
-    assert said == "mode: no workers: all copies are one block, which one process plays"
-
-
 @pytest.mark.usefixtures("quick_workers")
 def test_long_run_gets_who_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
@@ -96,14 +81,3 @@ def test_long_run_gets_who_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found, said
     here, there = (int(number.replace(",", "")) for number in found.groups()[1:])
     assert (kind, found[1]) == ((ParallelManager, "2") if there > here else (SerialCollector, "no"))
-
-
-@pytest.mark.usefixtures("quick_workers")
-def test_run_with_long_rollouts_gets_workers_without_a_comparison(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
-    monkeypatch.setattr(automatic, "_LONG_SECONDS", 0.0)
-    kind, said = chosen(tmp_path, "run.total_steps=1000000000")
-    assert kind is ParallelManager
-    assert re.fullmatch(r"mode: 2 workers: one process takes about [\d.]+ s for a rollout", said)
