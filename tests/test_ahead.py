@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from commands import wait_until
 from keisei.collect.ahead import AheadCollector
 from keisei.collect.collector import Collector, Weights
 from keisei.collect.serial import SerialCollector
@@ -127,7 +128,7 @@ def test_collecting_pauses_where_too_many_rollouts_wait() -> None:
     with ahead(3, counted, most_waiting=2 * BLOCKS) as collector:
         collector.publish(weights(0), 0)
         collector.collect(0)
-        _wait_for(counted.begun, 3)
+        wait_until(lambda: collector.statistics()["parallel/queue_depth"] == 2 * BLOCKS)
         time.sleep(0.1)
         assert counted.begun == [0, 1, 2]
         assert collector.statistics()["parallel/queue_depth"] == 2 * BLOCKS
