@@ -105,7 +105,7 @@ def test_run_that_was_really_trained_is_drawn_watched_and_exported(
         assert done.exit_code == 0, (words, done.output, done.exception)
         return done.output
 
-    said("train", "society.yaml", "--run-dir", "run")
+    assert "watch run" in said("train", "society.yaml", "--run-dir", "run")
     assert "wrote run/curves.png" in said("plot", "run")
     assert "8 pictures" in said("watch", "run", "--gif", "a.gif")
     assert "8 pictures" in said(

@@ -167,4 +167,4 @@ def test_colours_of_two_rows_stand_in_one_line() -> None:
     found = picture_text(Picture(colours, ""), 100, 20, ascii_only=False)
     assert found is not None
     spans = [str(span.style) for span in found.lines.spans]
-    assert spans[:2] == ["#ff0000 on #00ff00", "#0000ff on #0000ff"]
+    assert spans[:2] == ["#ff0000 on #00ff00", "#0000ff"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
-import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -64,12 +64,11 @@ def _spaces(picture: Picture) -> Text:
 
 def _half_blocks(picture: Picture) -> Text:
     text = Text(no_wrap=True)
-    colours = picture.colours
-    if len(colours) % 2:
-        colours = np.concatenate([colours, colours[-1:]])
-    for upper, lower in zip(colours[::2].tolist(), colours[1::2].tolist(), strict=True):
-        for above, below in zip(upper, lower, strict=True):
-            text.append("▀", f"{_hexadecimal(above)} on {_hexadecimal(below)}")
+    lines = picture.colours.tolist()
+    for upper, lower in zip_longest(lines[::2], lines[1::2]):
+        for column, above in enumerate(upper):
+            below = f" on {_hexadecimal(lower[column])}" if lower else ""
+            text.append("▀", f"{_hexadecimal(above)}{below}")
         text.append("\n")
     return text
 

@@ -235,6 +235,7 @@ def _measured(run: Path) -> dict[str, object]:
 
 def _say(run: Path, config: Config, summary: Summary, as_json: bool) -> None:
     from keisei import build
+    from keisei.config import GridworldRun
 
     keisei, name = command(), shlex.quote(str(run))
     if as_json:
@@ -245,4 +246,6 @@ def _say(run: Path, config: Config, summary: Summary, as_json: bool) -> None:
         say(f"{run} is finished. What next:\n  {keisei} plot {name}                        learning curves")
         if build.game(config).duel:
             say(f"  {keisei} evaluate {name}                    play matches")
+        if isinstance(config, GridworldRun):
+            say(f"  {keisei} watch {name}                       an episode; as a film with --gif FILE")
         say(f"  {keisei} resume {name} run.total_steps=…    train on")
