@@ -32,6 +32,8 @@ from keisei.checkpoint import (
     read,
     write,
 )
+from keisei.checkpoint.contents import encode
+from keisei.checkpoint.folder import needed_bytes
 from keisei.errors import CheckpointError
 
 
@@ -335,14 +337,14 @@ try:
     keeper.prepare(checkpoint(1_100_000))
 except CheckpointError as error:
     assert "no space for a checkpoint" in str(error), error
-keeper.prepare(checkpoint(300_000))
+keeper.prepare(checkpoint(200_000))
 for number in range(1, 6):
     if number == 2:
-        (run / "ballast").write_bytes(bytes(500_000))
+        (run / "ballast").write_bytes(bytes(700_000))
     if number == 4:
         (run / "ballast").unlink()
     if keeper.due(number):
-        keeper.save(number, checkpoint(300_000))
+        keeper.save(number, checkpoint(200_000))
         keeper.close()
     now[0] += 1
     print(number, numbers(run), len(alarms), len(os.listdir(run / "checkpoints")))
@@ -385,7 +387,11 @@ def test_disk_without_room_is_refused_at_the_start(run: Run, monkeypatch: pytest
     with pytest.raises(CheckpointError, match=r"no space for a checkpoint in \S+: it needs [\d,]+ bytes, 30,000 are"):
         run.keeper.prepare(small())
     assert there(run) == []
-    monkeypatch.setattr(files, "free_bytes", lambda path: 100_000)
+    needed = needed_bytes(encode(small()))
+    monkeypatch.setattr(files, "free_bytes", lambda path: 3 * needed - 1)  # the next one will be larger
+    with pytest.raises(CheckpointError, match=f"it needs {3 * needed:,} bytes, {3 * needed - 1:,} are"):
+        run.keeper.prepare(small())
+    monkeypatch.setattr(files, "free_bytes", lambda path: 3 * needed)
     run.keeper.prepare(small())
     assert "too few for keeping 2 checkpoints" in run.alarms[0]
     monkeypatch.setattr(files, "free_bytes", lambda path: float("inf"))

@@ -77,7 +77,7 @@ def commit(run: Path, number: int, encoded: Files) -> Path:
     """Bring the files of checkpoint `number` to the disk; raises CheckpointError where it does not take them."""
     target = folder_of(run, number)
     try:
-        require_space(make_parent(run), encoded)
+        require_space(make_parent(run), needed_bytes(encoded))
         with files.new_folder(target) as folder:
             entries = {}
             for name, content in encoded.items():
@@ -103,9 +103,9 @@ def needed_bytes(encoded: Files) -> int:
     return sum(-(-size // _BLOCK) * _BLOCK + _BLOCK for size in sizes)
 
 
-def require_space(parent: Path, encoded: Files) -> None:
-    """Raise CheckpointError where the disk has no room for these files."""
-    needed, free = needed_bytes(encoded), files.free_bytes(parent)
+def require_space(parent: Path, needed: int) -> None:
+    """Raise CheckpointError where the disk has not so many bytes free."""
+    free = files.free_bytes(parent)
     if free < needed:
         raise CheckpointError(f"no space for a checkpoint in {parent}: it needs {needed:,} bytes, {free:,} are free")
 

@@ -23,6 +23,9 @@ from keisei.checkpoint.folder import commit, folder_of, make_parent, needed_byte
 from keisei.checkpoint.tensors import TensorFile
 from keisei.errors import CheckpointError
 
+_GROWTH = 2
+"""A new run's first checkpoint lacks what the optimiser will remember: the next is at most so many times as large."""
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -78,19 +81,22 @@ class CheckpointKeeper:
         self._writing: Future[_Written] | None = None
 
     def prepare(self, first: Checkpoint) -> None:
-        """Remove what dead writers left; raises CheckpointError where `first` has no room. Writes nothing."""
+        """Remove what dead writers left; raises CheckpointError where `first` has no room, or in a new run the next one
+        beside it. Writes nothing."""
         encoded = contents.encode(first)
+        needed = needed_bytes(encoded)
         try:
             parent = make_parent(self.run)
             files.remove_temporary(parent)
-            require_space(parent, encoded)
+            there = len(numbers(self.run))
+            later = needed if there else _GROWTH * needed
+            require_space(parent, needed if there else needed + later)
             free = files.free_bytes(parent)
         except OSError as error:
             raise CheckpointError(f"no checkpoint can be written in {self.run}: {error.strerror or error}") from error
         if not os.access(parent, os.W_OK):
             raise CheckpointError(f"no checkpoint can be written in {parent}: no permission")
-        missing = self.keep + 1 - len(numbers(self.run))
-        if free < missing * needed_bytes(encoded):
+        if free < (self.keep + 1 - there) * later:
             self._alarm(f"{parent} has {free:,} bytes free: too few for keeping {self.keep} checkpoints")
         self._snapshot.take(encoded)
 
