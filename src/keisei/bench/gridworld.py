@@ -112,7 +112,7 @@ class RandomPlay:
 
     def __init__(self, name: str, world: str, agents: int) -> None:
         self.name = name
-        made = environment(world, copies=WORLDS, agents=agents, seed=1)
+        made = environment(world, copies=WORLDS, agents=agents, seed=1, observation="packed")
         self._environment = made
         (group,) = made.groups
         self._actions = np.random.default_rng(0).integers(group.actions, size=(DRAWN_STEPS, made.lanes))
