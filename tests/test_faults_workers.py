@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import re
 import signal
@@ -378,9 +379,11 @@ def test_no_process_to_start_goes_on_with_fewer_or_here(monkeypatch: pytest.Monk
     monkeypatch.setattr(Spawner, "start", start)
     for allowed, said in ((1, "1 of 2 play"), (0, "IN THE LEARNER'S PROCESS")):
         left[0], log = allowed, Log()
+        gc.collect()
         before = len(os.listdir("/proc/self/fd"))
         with managed(log=log) as manager:
             assert collected(manager, NAME, 2) == serially(NAME, 2)
         del manager  # its arrays hold what they show
+        gc.collect()
         assert said in log.text
         assert len(os.listdir("/proc/self/fd")) == before
