@@ -26,6 +26,8 @@ _EXIT_SECONDS = 0.5
 _FREE_DESCRIPTORS = 20
 """So many stay free for logs, checkpoints and the start of a process."""
 _SPARE = -1
+_LATE_SECONDS = 0.1
+"""From then on it is asked what keeps a silent worker: asking the system takes longer than looking at heartbeats."""
 
 
 class WorkerCommunicator:
@@ -39,6 +41,7 @@ class WorkerCommunicator:
         self._orders = 0
         self.ready = False
         self.alive_at = time.monotonic()
+        self._is_late = False  # whether its silence is worth asking the system about
         self._heartbeat = heartbeats[setup.number]
         self._beaten = int(self._heartbeat[0])
         _require_descriptors()
@@ -86,7 +89,7 @@ class WorkerCommunicator:
     def is_alive(self) -> None:
         """From now on its silence is counted."""
         self.alive_at = time.monotonic()
-        self._starvation.begin(self.alive_at)
+        self._is_late = False
 
     def silent_for(self, now: float) -> float:
         """Seconds since its last sign of life, without those in which no processor was free for it; 0 while idle."""
@@ -96,7 +99,13 @@ class WorkerCommunicator:
             self.is_alive()
         if self.order is None and self.ready:
             return 0.0
-        return max(0.0, now - self.alive_at - self._starvation.seconds(now))
+        silent = now - self.alive_at
+        if not self._is_late:
+            if silent < _LATE_SECONDS:
+                return max(0.0, silent)
+            self._is_late = True
+            self._starvation.begin(now)
+        return max(0.0, silent - self._starvation.seconds(now))
 
     def resident_bytes(self) -> float:
         """The memory that it holds."""
