@@ -11,7 +11,7 @@ KeiseiError
 ├── WorkerError (RuntimeError)        a worker process that died, hung or failed
 ├── NoWorkersError (WorkerError)      so many workers were lost that no others are started: go on another time
 ├── LearningError (RuntimeError)      learning that cannot go on: updates that stay non-finite, or fail again
-│   └── GivenUpError                  updates that fail again and again, with all else as it should be
+│   └── GivenUpError (LearningError)  updates that fail again and again, with all else as it should be
 ├── CheckpointError (RuntimeError)    a checkpoint that cannot be written or read
 └── RunError (RuntimeError)           a run's folder that cannot be used, or holds nothing to read
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from keisei.cli.output import say
@@ -28,6 +27,8 @@ def export(
     debug: Debug = False,
 ) -> None:
     """Write episodes as arrays: a row for each agent and turn, with position, heading, action and reward."""
+    import numpy as np
+
     from keisei.tables import writer
 
     write = writer(out)
