@@ -269,3 +269,28 @@ def test_epoch_is_so_many_steps_where_there_are_no_episodes(tmp_path: Path) -> N
     told = records(tmp_path / "one")
     assert len(told) == 6 * EPOCH // (3 * AGENTS * COPIES)
     assert ["world/return" in one for one in told][:4] == [False, True, True, True]  # episodes of 4 turns
+
+
+def test_agents_who_take_turns_live_and_learn(tmp_path: Path) -> None:
+    turns = ("environment.turns=sequential", MIXED)
+    with training(tmp_path / "one", epochs(4), *turns, base=TAG) as made:
+        through = sha256(made.run())
+        first = population(made).learners[0]
+        assert isinstance(first, QLearner)
+        assert first.adam_steps > 0
+    assert final_sha256(tmp_path / "two", epochs(4), *turns, *WORKERS, base=TAG) == through
+
+
+def test_rewards_of_one_agent_change_no_bit_of_the_others_who_live_the_same(tmp_path: Path) -> None:
+    lived: list[Rollout] = []
+    with training(tmp_path / "lived", epochs(4), MIXED, base=TAG) as made, keeping(made, lived):
+        made.run()
+    found = []
+    for richer in (False, True):
+        with training(tmp_path / f"richer-{richer}", MIXED, base=TAG) as made:
+            for iteration, rollout in enumerate(lived):
+                rollout.reward[:, :, 1::AGENTS] += richer
+                made.parts.learner.learn(rollout, iteration, 0.0)
+            networks = [one.network.state_dict() for one in population(made).learners]
+            found.append([{name: one.numpy().tobytes() for name, one in own.items()} for own in networks])
+    assert [one == other for one, other in zip(*found, strict=True)] == [True, False, True]
