@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from keisei.environment import UInt8
+if TYPE_CHECKING:
+    from keisei.environment import UInt8
 
 GAP = 3
 ROOM_BESIDE = 46  # characters that must be left for what stands beside the picture
