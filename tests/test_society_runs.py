@@ -169,7 +169,7 @@ def test_society_that_cannot_be_is_refused(tmp_path: Path, override: str, expect
 
 @pytest.mark.parametrize("override", ["parallel.train_interval=2", "parallel.parallel_actions=looped", "agents=[]"])
 def test_keys_of_societies_say_so_where_there_is_one_learner(tmp_path: Path, override: str) -> None:
-    with pytest.raises(ConfigError, match="is for gridworlds: in this game one learner plays all seats"):
+    with pytest.raises(ConfigError, match="is for societies: in this game one learner plays all seats"):
         write_config(tmp_path, override)
 
 
