@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from keisei.policy import Actor
     from keisei.spectator import Spectator
     from keisei.stopping import StopRequest
-    from keisei.train import Evaluator, Training
+    from keisei.train import Evaluator, Plan, Training
 
 
 def evaluator(config: Config, of: Game, learnt: Actor, run: Path, stop: StopRequest) -> MatchEvaluator:
@@ -85,7 +85,7 @@ def training(
     from keisei.checkpoint import CheckpointKeeper
     from keisei.learning.updating import ManyLearners, OneLearner
     from keisei.spectator import Spectator
-    from keisei.train import Parts, Plan, Training
+    from keisei.train import Parts, Training
 
     training: Training | None = None
 
@@ -122,12 +122,18 @@ def training(
         agents=len(of.seats) if isinstance(config, SocietyRun) else 1,
         spectator=spectator or Spectator(),
     )
-    plan = Plan(
+    training = Training(parts, plan(config))
+    return training
+
+
+def plan(config: Config) -> Plan:
+    """How long a run is, and what happens how often."""
+    from keisei.train import Plan
+
+    return Plan(
         total_steps=config.run.total_steps,
         model_sync_interval=config.parallel.model_sync_interval,
         evaluation_interval=config.evaluation.interval,
         evaluation_games=config.evaluation.games,
         final_games=config.evaluation.final_games,
     )
-    training = Training(parts, plan)
-    return training
