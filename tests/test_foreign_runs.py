@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from commands import keisei, train
+from commands import keisei, start, train
 from keisei.config import load_run
 from tiny_runs import TIC_TAC_TOE, Sections, events, records, summary
 
@@ -114,8 +114,9 @@ def test_example_runs(path: Path, tmp_path: Path) -> None:
     of = yaml.safe_load(path.read_text(encoding="utf-8"))
     steps = 2 * of["environment"]["copies"] * of["parallel"]["rollout_length"]
     overrides = (f"run.total_steps={steps}", "parallel.enabled=false", "evaluation.final_games=0")
-    done = keisei(EXAMPLES.parent, "train", path, *overrides, "--run-dir", tmp_path / "run", "--json").json
-    assert done["iterations"] == 2
+    words = ("train", path, *overrides, "--run-dir", tmp_path / "run", "--json")
+    output, errors = tmp_path / "out.txt", tmp_path / "err.txt"  # not in the project's own folder
+    assert start(EXAMPLES.parent, *words, output=output, errors=errors).wait().json["iterations"] == 2
 
 
 @pytest.mark.parametrize(
