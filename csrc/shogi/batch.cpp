@@ -19,12 +19,13 @@ std::uint8_t* allocate(std::size_t bytes) {
     return static_cast<std::uint8_t*>(std::memset(p, 0, bytes));
 }
 
-// Where each chunk of lanes ends. They grow ever smaller, each half of a thread's fair share of what is left: few are
-// handed out, and at the end no thread waits long for another.
+// Where each chunk of a thread's lanes ends. They grow ever smaller, each half of what is left: few are handed out, and
+// at the end no thread waits long for another.
 std::vector<int> chunk_ends(int copies, int threads) {
+    const int lanes = (copies + threads - 1) / threads;
     std::vector<int> ends;
-    for (int end = 0; end < copies; ends.push_back(end)) {
-        const int left = copies - end, share = threads > 1 ? left / (2 * threads) : left;
+    for (int end = 0; end < lanes; ends.push_back(end)) {
+        const int left = lanes - end, share = threads > 1 ? left / 2 : left;
         end += std::min(left, std::max(share, kLeastLanesPerChunk));
     }
     return ends;
@@ -79,9 +80,10 @@ std::size_t Batch::legal_bytes() const {
 
 template <class Visit>
 void Batch::each_lane(const Visit& visit) {
-    pool_.run(int(chunk_ends_.size()), [&](int chunk) {
-        const int* const end = chunk_ends_.data() + chunk;
-        for (int i = chunk > 0 ? end[-1] : 0; i < *end; ++i) visit(i);
+    const auto first_of = [this](int row) { return int(std::int64_t(copies()) * row / pool_.threads()); };
+    pool_.run(int(chunk_ends_.size()), [&](int row, int chunk) {
+        const int first = first_of(row), behind = std::min(first + chunk_ends_[std::size_t(chunk)], first_of(row + 1));
+        for (int i = first + (chunk > 0 ? chunk_ends_[std::size_t(chunk) - 1] : 0); i < behind; ++i) visit(i);
     });
 }
 

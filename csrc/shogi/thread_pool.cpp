@@ -1,5 +1,7 @@
 #include "thread_pool.hpp"
 
+#include <algorithm>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -25,51 +27,61 @@ void relax() {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
-    for (int i = 1; i < threads; ++i) helpers_.emplace_back([this] { help(); });
+ThreadPool::ThreadPool(int threads) : rows_(std::size_t(std::max(threads, 1))) {
+    for (int row = 1; row < threads; ++row) helpers_.emplace_back([this, row] { help(row); });
 }
 
 ThreadPool::~ThreadPool() {
     closing_ = true;
-    ticket_.fetch_add(std::uint64_t(1) << (2 * kChunkBits));
-    ticket_.notify_all();
+    for (Row& row : rows_) {
+        row.ticket.fetch_add(std::uint64_t(1) << (2 * kChunkBits));
+        row.ticket.notify_all();
+    }
     for (std::thread& helper : helpers_) helper.join();
 }
 
 void ThreadPool::run(int chunks, const Job& job) {
-    if (helpers_.empty() || chunks <= 1) {
-        for (int chunk = 0; chunk < chunks; ++chunk) job(chunk);
+    if (helpers_.empty()) {
+        for (int chunk = 0; chunk < chunks; ++chunk) job(0, chunk);
         return;
     }
     job_ = &job;
-    done_.store(0, std::memory_order_relaxed);
-    const std::uint64_t generation = generation_of(ticket_.load()) + 1;
-    ticket_.store(generation << (2 * kChunkBits) | std::uint64_t(chunks) << kChunkBits);
-    ticket_.notify_all();
-    work_off(generation);
-    for (int spins = 0; done_.load(std::memory_order_acquire) != chunks; ++spins)
+    left_.store(chunks * threads(), std::memory_order_relaxed);
+    const std::uint64_t generation = generation_of(rows_[0].ticket.load()) + 1;
+    for (Row& row : rows_) {
+        row.ticket.store(generation << (2 * kChunkBits) | std::uint64_t(chunks) << kChunkBits);
+        row.ticket.notify_all();
+    }
+    work_off(0, generation);
+    for (int spins = 0; left_.load(std::memory_order_acquire) > 0; ++spins)
         spins < kSpins ? relax() : std::this_thread::yield();
 }
 
-void ThreadPool::work_off(std::uint64_t generation) {
-    std::uint64_t ticket = ticket_.load();
+void ThreadPool::work_off(int own_row, std::uint64_t generation) {
+    for (int i = 0; i < threads(); ++i) work_off_row((own_row + i) % threads(), generation);
+}
+
+void ThreadPool::work_off_row(int row, std::uint64_t generation) {
+    std::atomic<std::uint64_t>& shared = rows_[std::size_t(row)].ticket;
+    std::uint64_t ticket = shared.load();
     while (generation_of(ticket) == generation && next_of(ticket) < chunks_of(ticket)) {
-        if (!ticket_.compare_exchange_weak(ticket, ticket + 1)) continue;
-        (*job_)(next_of(ticket));
-        done_.fetch_add(1, std::memory_order_acq_rel);
-        ticket = ticket_.load();
+        if (!shared.compare_exchange_weak(ticket, ticket + 1)) continue;
+        (*job_)(row, next_of(ticket));
+        left_.fetch_sub(1, std::memory_order_acq_rel);
+        ticket = shared.load();
     }
 }
 
-void ThreadPool::help() {
+void ThreadPool::help(int row) {
+    std::atomic<std::uint64_t>& shared = rows_[std::size_t(row)].ticket;
     std::uint64_t seen = 0;
     while (!closing_) {
-        for (int spins = 0; generation_of(ticket_.load(std::memory_order_relaxed)) == seen && spins < kSpins; ++spins)
+        for (int spins = 0; generation_of(shared.load(std::memory_order_relaxed)) == seen && spins < kSpins; ++spins)
             relax();
-        for (std::uint64_t ticket = ticket_.load(); generation_of(ticket) == seen; ticket = ticket_.load())
-            ticket_.wait(ticket);
-        seen = generation_of(ticket_.load());
-        work_off(seen);
+        for (std::uint64_t ticket = shared.load(); generation_of(ticket) == seen; ticket = shared.load())
+            shared.wait(ticket);
+        seen = generation_of(shared.load());
+        work_off(row, seen);
     }
 }
 
