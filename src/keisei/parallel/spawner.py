@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
+from keisei.heap import in_large_pages
 from keisei.parallel.entry import COMMAND
 
 _Job = tuple[Sequence[int], "Future[subprocess.Popen[bytes]]"]
@@ -60,4 +61,4 @@ def _started(work: Callable[[], None]) -> threading.Thread:
 
 def _start(inherited: Sequence[int]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", COMMAND, str(inherited[0]), str(os.getpid()), *sys.path]
-    return subprocess.Popen(command, pass_fds=inherited, stdin=subprocess.DEVNULL)
+    return subprocess.Popen(command, pass_fds=inherited, stdin=subprocess.DEVNULL, env=in_large_pages(os.environ))
