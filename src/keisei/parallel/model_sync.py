@@ -59,11 +59,29 @@ class WeightsLayout:
             for name, place in self._places.items()
         }
 
-    def pieces(self) -> list[tuple[str, slice]]:
-        """The bytes of each tensor with those that fill up its place: together all but the header, in order."""
+    def pieces(self, least: int) -> list[tuple[list[str], slice]]:
+        """Tensors that lie one behind the other, and their bytes: at least so many in each piece but the last.
+
+        Together they are all but the header, in order.
+        """
         starts = [place.at for place in self._places.values()]
-        ends = [*starts[1:], self.bytes]
-        return [(name, slice(at, end)) for name, at, end in zip(self._places, starts, ends, strict=True)]
+        pieces: list[tuple[list[str], slice]] = []
+        names, begin = list[str](), _HEADER_BYTES
+        for name, end in zip(self._places, [*starts[1:], self.bytes], strict=True):
+            names.append(name)
+            if end - begin >= least or end == self.bytes:
+                pieces.append((names, slice(begin, end)))
+                names, begin = [], end
+        return pieces
+
+
+class _Memory:
+    """A piece of memory of one's own, laid out as a slot."""
+
+    def __init__(self, layout: WeightsLayout) -> None:
+        # It begins where torch's own does: floating point may round as its place allows.
+        self.bytes: UInt8 = torch.zeros(layout.bytes, dtype=torch.uint8).numpy()
+        self.tensors = layout.tensors(self.bytes)
 
 
 @dataclass
@@ -88,20 +106,21 @@ class ModelSynchronizer:
         self.version = -1
         self._slots = slots
         self._next = 0
-        self._published = _memory(self.layout.bytes)
-        self._targets = self.layout.tensors(self._published)
+        self._published = _Memory(self.layout)
+        self._pieces = self.layout.pieces(_NEAR_BYTES)
 
     def publish(self, weights: Mapping[str, Tensor], version: int) -> int:
         """Make these the weights that are published; gives the slot where they lie."""
         began = time.perf_counter()
         slot, places = self._next_slot()
-        whole = xxhash.xxh3_64()
-        for name, piece in self.layout.pieces():  # one after the other: what has just been written is near
-            self._targets[name].copy_(weights[name])
-            whole.update(self._published[piece].data)
+        published, whole = self._published.bytes, xxhash.xxh3_64()
+        for names, piece in self._pieces:  # one after the other: what has just been written is near
+            for name in names:
+                self._published.tensors[name].copy_(weights[name])
+            whole.update(published[piece].data)
             for memory in places:
-                memory[piece] = self._published[piece]
-        self._published[:_HEADER_BYTES].view(np.uint64)[:2] = version, whole.intdigest()
+                memory[piece] = published[piece]
+        published[:_HEADER_BYTES].view(np.uint64)[:2] = version, whole.intdigest()
         self._seal(places)
         self.version = version
         self.statistics.count += 1
@@ -113,7 +132,7 @@ class ModelSynchronizer:
         """Write what is published into the next slot, if there are any; gives the slot."""
         slot, places = self._next_slot()
         for memory in places:
-            memory[_HEADER_BYTES:] = self._published[_HEADER_BYTES:]
+            memory[_HEADER_BYTES:] = self._published.bytes[_HEADER_BYTES:]
         self._seal(places)
         return slot
 
@@ -129,12 +148,12 @@ class ModelSynchronizer:
     def _seal(self, places: Sequence[UInt8]) -> None:
         """Write the header, and last that the slot is whole."""
         for memory in places:
-            memory[:_HEADER_BYTES] = self._published[:_HEADER_BYTES]
+            memory[:_HEADER_BYTES] = self._published.bytes[:_HEADER_BYTES]
             memory[_WHOLE] = 1
 
     def published(self) -> dict[str, Tensor]:
         """The weights that are published; valid until others are."""
-        return self._targets
+        return self._published.tensors
 
     def close(self) -> None:
         """Give the memory back."""
@@ -151,7 +170,7 @@ class WeightsReader:
         self._network: dict[str, Tensor] = network.state_dict(keep_vars=True)
         self._layout = WeightsLayout(as_published(self._network, compression))
         self._memory = memory
-        self._in_use, self._spare = _memory(self._layout.bytes), _memory(self._layout.bytes)
+        self._in_use, self._spare = _Memory(self._layout), _Memory(self._layout)
         self._applied = b""  # the header of the weights that the network has
 
     @property
@@ -168,19 +187,13 @@ class WeightsReader:
         if header[_WHOLE] != 1 or _version(header) != version:
             found = _version(header) if header[_WHOLE] == 1 else "none"
             raise WorkerError(f"slot {slot} holds weights version {found} instead of {version}")
-        if _copied(memory[_HEADER_BYTES:], self._spare[_HEADER_BYTES:]) != int(header.view(np.uint64)[1]):
+        if _copied(memory[_HEADER_BYTES:], self._spare.bytes[_HEADER_BYTES:]) != int(header.view(np.uint64)[1]):
             raise WorkerError(f"the weights of version {version} in slot {slot} have a wrong checksum")
-        for name, tensor in self._layout.tensors(self._spare).items():
+        for name, tensor in self._spare.tensors.items():
             self._network[name].data = tensor.to(self._network[name].dtype)  # a copy only where it was compressed
-            increment_version(self._network[name])  # whoever keeps something made of the weights is to notice
+        increment_version(self._network.values())  # whoever keeps something made of the weights is to notice
         self._in_use, self._spare = self._spare, self._in_use
         self._applied = header.tobytes()
-
-
-def _memory(size: int) -> UInt8:
-    """Memory that begins where torch's own does: floating point may round as its place allows."""
-    found: UInt8 = torch.zeros(size, dtype=torch.uint8).numpy()
-    return found
 
 
 def _copied(source: UInt8, target: UInt8) -> int:
