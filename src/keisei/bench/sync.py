@@ -55,9 +55,9 @@ def network(tower: Tower) -> nn.Module:
     return build.network(config.network, build.game(config), 0)
 
 
-def first(weights: Mapping[str, Tensor]) -> Tensor:
-    """The number by which versions are told apart."""
-    return next(one for one in weights.values() if one.dim() == 1)[0]
+def marked(weights: Mapping[str, Tensor]) -> Tensor:
+    """The tensor by whose first number versions are told apart."""
+    return next(one for one in weights.values() if one.dim() == 1)
 
 
 class Sync(ABC):
@@ -66,6 +66,7 @@ class Sync(ABC):
     def __init__(self, name: str, tower: Tower, lines: Sequence[WorkerLine]) -> None:
         self.name = name
         self._weights = network(tower).state_dict()
+        self._mark = marked(self._weights)
         self._lines = lines
         self._version = 0
 
@@ -84,7 +85,7 @@ class Sync(ABC):
 
     def _round(self) -> None:
         self._version += 1
-        first(self._weights).fill_(self._version)
+        self._mark[0] = self._version
         self.hand_out(self._weights, self._version)
         for line in self._lines:
             answer = line.receive()
@@ -156,24 +157,26 @@ def read_slots(line: WorkerLine, tower: Tower, memory: tuple[int, int, int]) -> 
     """The far end of `Published`."""
     torch.set_num_threads(1)
     there = network(tower)
+    mark = marked(there.state_dict(keep_vars=True))  # looked up once: that is no part of a sync
     reader = WeightsReader(there, reached(*memory))
     while True:
         order = line.receive()
         assert isinstance(order, tuple)
         reader.apply(*order)
-        line.send(int(first(there.state_dict())))
+        line.send(int(mark[0]))
 
 
 def read_queue(line: WorkerLine, tower: Tower, queue: Queue[Packed]) -> None:
     """The far end of both queues."""
     torch.set_num_threads(1)
     there = network(tower)
+    mark = marked(there.state_dict(keep_vars=True))
     while True:
         found = queue.get()
         if not found:
             return
         there.load_state_dict({name: torch.as_tensor(one) for name, one in found.items()})
-        line.send(int(first(there.state_dict())))
+        line.send(int(mark[0]))
 
 
 @contextmanager
