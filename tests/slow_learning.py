@@ -8,8 +8,7 @@ from math import exp, log, tanh
 
 import numpy as np
 
-from keisei.environment import Float32
-from keisei.opponents import Float64
+from keisei.environment import Float32, Float64
 from keisei.rollout import Rollout
 
 # --- advantages

@@ -8,7 +8,7 @@ from math import cos, pi
 
 import numpy as np
 
-from keisei.opponents import Float64
+from keisei.environment import Float64
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from keisei.environment import Array, Float32, Int64, LegalForm
+from keisei.environment import Array, Float32, Float64, Int64, LegalForm
 from keisei.learning.ppo import PPO, PPOSettings, Schedule
-from keisei.opponents import Float64
 from keisei.policy import Policy, encode_numbers
 from keisei.rollout import Rollout
 from lived import Experience, random_experience

@@ -11,13 +11,12 @@ import pytest
 import torch
 
 from keisei.acting import ValuePolicy
-from keisei.environment import LegalForm
+from keisei.environment import Float64, LegalForm
 from keisei.errors import CheckpointError, LearningError
 from keisei.learning.dqn import DQN, huber
 from keisei.learning.iqn import quantile_huber
 from keisei.learning.q_learner import Draw, QLearner
 from keisei.networks.flat import Layout
-from keisei.opponents import Float64
 from keisei.policy import encode_numbers
 from lived import random_experience
 from slow_learning import SlowAdam, slow_gradient

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from keisei.environment import Array, Float32, Int32, Int64, UInt32
-from keisei.opponents import Float64
+from keisei.environment import Array, Float32, Float64, Int32, Int64, UInt32
 from keisei.policy import CellPolicy, ListedChoices, Policy
 from keisei.shogi.actions import ACTIONS, MOST_LEGAL, draw_actions
 from shogi_table import Table

@@ -16,9 +16,9 @@ from keisei.collect.loop import action_noise, play
 from keisei.config_agents import AgentsConfig, agents, seats
 from keisei.config_learner import DQNConfig, IQNConfig, LearnerConfig, PPOConfig
 from keisei.config_network import NetworkConfig
+from keisei.environment import Float64
 from keisei.errors import ConfigError
 from keisei.learning.population import Population, Training
-from keisei.opponents import Float64
 from keisei.policy import number_encoder
 from keisei.rollout import Rollout, RolloutLayout
 

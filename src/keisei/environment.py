@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.generic]
 Float32 = npt.NDArray[np.float32]
+Float64 = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Int8 = npt.NDArray[np.int8]

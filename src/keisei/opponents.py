@@ -17,6 +17,7 @@ from keisei.environment import (
     PASS,
     Array,
     Bool,
+    Float64,
     Group,
     Int32,
     Int64,
@@ -27,7 +28,6 @@ from keisei.environment import (
 )
 
 UInt64 = npt.NDArray[np.uint64]
-Float64 = npt.NDArray[np.float64]
 
 ActionValues = Callable[[Array, Int64, Int64], Array]
 """What actions are worth: (observation values `[G, …]`, rows `[n]`, actions `[n]`) → worth `[n]`, to who decides."""

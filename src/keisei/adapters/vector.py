@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from keisei.adapters import missing
 from keisei.adapters.two_seats import action_mask, last_view, next_seat, observation_space, only_group
-from keisei.environment import NO_SEAT, PASS, Array, Bool, Environment, Int8, new_observation, new_step
+from keisei.environment import NO_SEAT, PASS, Array, Bool, Environment, Float64, Int8, new_observation, new_step
 from keisei.errors import ActionError, ConfigError, ContractError
 from keisei.opponents import Opponent
 
@@ -22,7 +22,6 @@ try:
 except ImportError as error:
     raise missing(error) from error
 
-Float64 = npt.NDArray[np.float64]
 Info = dict[str, Any]  # Gymnasium's own type
 
 _MOST_PASSED_OVER = 100

@@ -9,9 +9,18 @@ import numpy as np
 
 from keisei.arena.player import Play
 from keisei.collect.loop import action_noise
-from keisei.environment import Bool, Environment, Float32, Int64, Telling, longest_game, new_observation, new_step
+from keisei.environment import (
+    Bool,
+    Environment,
+    Float32,
+    Float64,
+    Int64,
+    Telling,
+    longest_game,
+    new_observation,
+    new_step,
+)
 from keisei.figures import numbers_of
-from keisei.opponents import Float64
 from keisei.policy import Actor, LegalChoices, legal_choices
 from keisei.stopping import StopRequest
 

@@ -20,6 +20,7 @@ from keisei.environment import (
     Array,
     Bool,
     Environment,
+    Float64,
     Group,
     Int8,
     Int64,
@@ -32,7 +33,7 @@ from keisei.environment import (
     pick_legal,
 )
 from keisei.errors import ActionError, ConfigError, ContractError
-from keisei.opponents import Float64, Opponent, uniform
+from keisei.opponents import Opponent, uniform
 
 _NO_GAME = -1
 

@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
-from keisei.environment import WORLD_FIGURE, Array, Bool, Float32, Int32
+from keisei.environment import WORLD_FIGURE, Array, Bool, Float32, Float64, Int32
 from keisei.errors import WorldError
 from keisei.gridworld.place import Place
 from keisei.gridworld.running import Structured
 from keisei.gridworld.world import WorldFile
-
-Float64 = npt.NDArray[np.float64]
 
 
 class Figures:

@@ -15,10 +15,9 @@ from typing import TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from keisei.environment import Int32, UInt8
+from keisei.environment import Float64, Int32, UInt8
 from keisei.errors import WorldError
 
-Float64 = npt.NDArray[np.float64]
 Int16 = npt.NDArray[np.int16]
 UInt32 = npt.NDArray[np.uint32]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keisei.environment import Float32, Int32, UInt8
+from keisei.environment import Float32, Float64, Int32, UInt8
 from keisei.errors import WorldError
 from keisei.gridworld.letters import written
-from keisei.gridworld.place import FINISHED, Float64
+from keisei.gridworld.place import FINISHED
 from keisei.gridworld.sprites import AGENT, SHAPES, Colour, agent_sprite, blend, light, seat_colours, shade, sprite
 from keisei.gridworld.world import AnyWorld, Kind, WorldFile
 

@@ -11,8 +11,7 @@ from math import isqrt
 
 import numpy as np
 
-from keisei.environment import Array, Bool, Float32, Int64
-from keisei.opponents import Float64
+from keisei.environment import Array, Bool, Float32, Float64, Int64
 
 _LEAST = 1e-6
 """Added to each error: whatever it is, the row is drawn now and then."""
