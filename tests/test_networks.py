@@ -17,7 +17,7 @@ from keisei.networks import MLP, ConvolutionalTower, Network, ResidualTower
 from keisei.networks.network import ConvolutionalPolicy, FlatValueHead, ValueHead
 from keisei.networks.resnet import Normalization, ResidualBlock, SqueezeExcite
 from keisei.opponents import RandomOpponent
-from keisei.policy import choices_of_lists, masked_log_softmax
+from keisei.policy import choices_of_lists, masked
 from keisei.shogi.actions import POLICY_PLANES, Turn, policy_parts, usi_to_action
 from shogi_table import ACTIONS, Table
 from small_shogi import KINDS, play_on, positions, shake, small_game, small_network
@@ -125,7 +125,7 @@ def test_first_policy_is_near_uniform_and_first_value_near_even(kind: str) -> No
     counts = np.diff(legal.offsets)
     choices = choices_of_lists(legal.actions[: legal.offsets[-1]], counts)
     logits, values = said(network, game.encoder()(table.values), choices.actions)
-    chances = masked_log_softmax(logits, choices.mask).exp()
+    chances = masked(logits, choices.mask).softmax(1)
     entropy = torch.special.entr(chances).sum(1).numpy()
     assert (entropy[counts > 1] >= 0.99 * np.log(counts[counts > 1])).all()
     assert values.abs().max() < 0.1

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from keisei.collect.loop import action_noise
-from keisei.environment import Array, Bool, Float32, Int64, LegalForm
-from keisei.opponents import Float64
+from keisei.environment import Array, Bool, Float32, Float64, Int64, LegalForm
 from keisei.policy import (
+    Chances,
     Decision,
     LegalChoices,
     PlanesEncoder,
@@ -22,7 +22,6 @@ from keisei.policy import (
     choices_of_mask,
     encode_numbers,
     legal_choices,
-    sample,
 )
 from keisei.shogi.actions import PLANES, expand, write_planes
 from plain_network import choices, double_log_softmax, reading_policy, seen
@@ -190,18 +189,16 @@ def double_log_probability(logits: Float32, mask: Bool) -> Float64:
 
 @pytest.mark.parametrize("columns", [2, 3, 17, 81, 593, ACTIONS])
 def test_largest_number_picks_a_possible_action_even_before_impossible_ones(columns: int) -> None:
-    generator = torch.Generator().manual_seed(columns)
+    generator = np.random.default_rng(columns)
     for _ in range(10):
-        logits = torch.randn(40, columns, generator=generator) * 3
-        mask = torch.rand(40, columns, generator=generator) < 0.8
+        logits = (generator.normal(size=(40, columns)) * 3).astype(np.float32)
+        mask = generator.random((40, columns)) < 0.8
         mask[:, 0], mask[:, -1] = True, False  # the last column is never possible
-        logits[:, columns // 2 :] -= 300 * (
-            torch.rand(40, 1, generator=generator) < 0.5
-        )  # rounds to 0 in half the rows
-        log_probabilities = torch.log_softmax(logits.masked_fill(~mask, -INFINITY), 1)
+        logits[:, columns // 2 :] -= 300 * (generator.random((40, 1)) < 0.5)  # rounds to 0 in half the rows
+        chances = Chances.of(logits, mask)
         for number in (0.0, float(ALMOST_ONE)):
-            column = sample(log_probabilities, torch.full((40,), number))
-            assert log_probabilities.exp().gather(1, column[:, None]).min() > 0
+            column = chances.sample(constant(number, 40))
+            assert np.exp(chances.below)[np.arange(40), column].min() > 0
 
 
 def test_first_action_is_passed_over_where_it_is_impossible() -> None:
@@ -347,13 +344,12 @@ def test_all_593_moves_can_be_chosen(form: LegalForm) -> None:
     decision = policy.act(values[:1], legal, numbers[:1])
     assert decision.action[0] in table.legal(0)
     log_probabilities = double_log_softmax(logits[0][legal.mask[0]])
-    chosen = sample(
-        torch.log_softmax(logits.masked_fill(~legal.mask, -INFINITY), 1).expand(rows, -1), torch.from_numpy(numbers)
-    )
+    chances = Chances.of(logits.expand(rows, -1).numpy(), many.mask.numpy())
+    chosen = chances.sample(numbers)
     actions = chosen if many.actions is None else many.actions[0][chosen]
     assert set(actions.tolist()) <= set(table.legal(0))
     assert log_probabilities.exp().sum().item() == pytest.approx(1)
-    counts = np.bincount(chosen.numpy(), minlength=legal.mask.shape[1])[legal.mask[0].numpy()]
+    counts = np.bincount(chosen, minlength=legal.mask.shape[1])[legal.mask[0].numpy()]
     assert np.abs(counts - rows * log_probabilities.exp().numpy()).max() <= 1.5
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
-from keisei.environment import Array, Bool, Float32, Group, Int32, Int64, Legal, UInt32
+from keisei.environment import Array, Bool, Float32, Float64, Group, Int32, Int64, Legal, UInt32
 from keisei.networks import Network
 from keisei.networks.network import ConvolutionalPolicy
 
@@ -134,6 +134,35 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Chances:
+    """How probable the legal choices of B lanes are; in NumPy, which takes half the time of torch for few lanes."""
+
+    below: Float32  # [B, L] how far a logit lies below the largest of its lane; -inf where it is not legal
+    cumulated: Float64  # [B, L] of their exponentials
+
+    @classmethod
+    def of(cls, logits: Float32, mask: Bool, temperature: float = 1.0) -> Chances:
+        """Those of logits `[B, L]` under a mask."""
+        limited = np.minimum(np.maximum(logits, -LARGEST), LARGEST)
+        below: Float32 = np.where(mask, limited if temperature == 1 else limited / np.float32(temperature), -np.inf)
+        below -= below.max(1, keepdims=True)
+        return cls(below, np.add.accumulate(np.exp(below), 1, np.float64))
+
+    def sample(self, uniform: Float32) -> Int64:
+        """The first column at which the cumulated weight exceeds its share; never one that weighs nothing."""
+        share = uniform * self.cumulated[:, -1]
+        chosen: Int64 = (self.cumulated > share[:, None]).argmax(1)
+        return chosen
+
+    def decision(self, legal: LegalChoices, choice: Int64, value: Float32) -> Decision:
+        """What was chosen in each lane, and how probable it was."""
+        lanes = np.arange(len(choice))
+        log_probability = self.below[lanes, choice] - np.log(self.cumulated[:, -1])
+        action = choice if legal.actions is None else legal.actions.numpy()[lanes, choice]
+        return Decision(choice, action, log_probability.astype(np.float32), value)
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """What a network says of B choices made before: with gradients."""
 
@@ -171,16 +200,15 @@ class Policy:
     def act(self, seen: Array, legal: LegalChoices, uniform: Float32) -> Decision:
         """Sample one legal action per lane; `uniform [B]` in [0, 1) decides which."""
         logits, value = self.network(self.encode(seen), legal.actions)
-        scaled = logits if self.temperature == 1 else logits / self.temperature
-        log_probabilities = masked_log_softmax(scaled, legal.mask)
-        return _decision(legal, sample(log_probabilities, torch.from_numpy(uniform)), log_probabilities, value)
+        chances = Chances.of(logits.numpy(), legal.mask.numpy(), self.temperature)
+        return chances.decision(legal, chances.sample(uniform), value.numpy())
 
     @torch.inference_mode()
     def act_greedily(self, seen: Array, legal: LegalChoices) -> Decision:
         """Take the most probable legal action of each lane; among equals, the first."""
         logits, value = self.network(self.encode(seen), legal.actions)
-        log_probabilities = masked_log_softmax(logits, legal.mask)
-        return _decision(legal, log_probabilities.argmax(1), log_probabilities, value)
+        chances = Chances.of(logits.numpy(), legal.mask.numpy())
+        return chances.decision(legal, chances.below.argmax(1), value.numpy())
 
     @torch.inference_mode()
     def values(self, seen: Array) -> Float32:
@@ -256,17 +284,6 @@ def masked(logits: Tensor, mask: Tensor) -> Tensor:
     return logits.clamp(-LARGEST, LARGEST).masked_fill_(~mask, -torch.inf)
 
 
-def masked_log_softmax(logits: Tensor, mask: Tensor) -> Tensor:
-    """Log-probabilities `[B, L]` of the entries under the mask; -inf elsewhere."""
-    return masked(logits, mask).log_softmax(1)
-
-
-def sample(log_probabilities: Tensor, uniform: Tensor) -> Tensor:
-    """The first column at which the cumulated probability exceeds `uniform`; never one of probability 0."""
-    cumulated = log_probabilities.softmax(1).cumsum(1)  # softmax() undoes the logarithm, much faster than exp()
-    return torch.searchsorted(cumulated, uniform[:, None] * cumulated[:, -1:], right=True).squeeze(1)
-
-
 def legal_choices(group: Group, legal: Legal) -> LegalChoices:
     """The legal actions of a group's lanes as tensors."""
     if group.legal == "list":
@@ -300,14 +317,3 @@ def places_in_lists(starts: Int32 | Int64, lengths: Int32 | Int64) -> Int64:
     ends = np.cumsum(lengths, dtype=np.int64)
     places: Int64 = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
     return places
-
-
-def _decision(legal: LegalChoices, choice: Tensor, log_probabilities: Tensor, value: Tensor) -> Decision:
-    column = choice[:, None]
-    action = choice if legal.actions is None else legal.actions.gather(1, column).squeeze(1)
-    return Decision(
-        choice=choice.numpy(),
-        action=action.numpy(),
-        log_probability=log_probabilities.gather(1, column).squeeze(1).numpy(),
-        value=value.numpy(),
-    )
