@@ -6,6 +6,7 @@ from functools import reduce
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 class Network(nn.Module):
@@ -38,7 +39,7 @@ class DensePolicy(nn.Module):
 
     def forward(self, features: Tensor, actions: Tensor | None) -> Tensor:
         """Features of any shape `[B, …]` → logits `[B, L]`."""
-        logits: Tensor = self.linear(features.flatten(1))
+        logits = functional.linear(features.flatten(1), self.linear.weight, self.linear.bias)
         return logits if actions is None else logits.gather(1, actions)
 
 

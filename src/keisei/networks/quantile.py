@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from keisei.networks.network import orthogonal, shrink
-from keisei.networks.small import MLP, ConvolutionalTower, DenseLayer
+from keisei.networks.small import MLP, ConvolutionalTower
 
 _SPREAD = 0.5
 """Of the noise that noisy layers begin with, over the root of their inputs."""
@@ -134,12 +134,12 @@ class QuantileNetwork(ActionValueNetwork):
     """An implicit quantile network: asked for a share τ of 0..1, it says below what number the worth lies so often."""
 
     def _add_embedding(self, architecture: Architecture) -> None:
-        self.embedding = DenseLayer(architecture.cosines, architecture.features)
+        self.embedding = nn.Linear(architecture.cosines, architecture.features)
         orthogonal(self.embedding)
 
     def quantiles(self, seen: Tensor, shares: Tensor) -> Tensor:
         """`seen [B, *shape]`, `shares [B, K]` → `[B, K, A]`."""
-        embedded: Tensor = self.embedding(cosines(shares, self.architecture.cosines))
+        embedded: Tensor = self.embedding(cosines(shares, self.architecture.cosines)).relu_()
         return self.worth_of(self.features(seen)[:, None] * embedded)
 
     def expected(self, seen: Tensor) -> Tensor:

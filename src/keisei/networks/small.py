@@ -7,6 +7,7 @@ from itertools import pairwise
 from math import prod
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from keisei.networks.network import orthogonal
 
@@ -28,18 +29,13 @@ class MLP(nn.Sequential):
     def __init__(self, shape: Sequence[int], widths: Sequence[int]) -> None:
         super().__init__()
         for inputs, outputs in pairwise([prod(shape), *widths]):
-            self.append(DenseLayer(inputs, outputs))
+            self.append(nn.Linear(inputs, outputs))
         orthogonal(self)
 
     def forward(self, seen: Tensor) -> Tensor:
         """`[B, *shape]` → `[B, widths[-1]]`."""
-        features: Tensor = super().forward(seen.flatten(1))  # type: ignore[no-untyped-call]
+        features = seen.flatten(1)
+        for layer in self:  # not called as modules: that takes longer than small layers themselves
+            assert isinstance(layer, nn.Linear)
+            features = functional.linear(features, layer.weight, layer.bias).relu_()
         return features
-
-
-class DenseLayer(nn.Linear):
-    """A fully connected layer and its ReLU: one module, as small networks take longer to call modules than to add."""
-
-    def forward(self, features: Tensor) -> Tensor:
-        """`[B, inputs]` → `[B, outputs]`."""
-        return super().forward(features).relu_()
