@@ -13,6 +13,7 @@ from torch import Tensor
 from keisei.checkpoint import JSON, optimizer_facts, optimizer_tensors, restore_optimizer
 from keisei.environment import Bool, Float32, Int64
 from keisei.errors import CheckpointError, LearningError
+from keisei.learning import adam
 from keisei.learning.advantage import advantages
 from keisei.learning.learner import Facts
 from keisei.learning.tally import Tally
@@ -160,7 +161,7 @@ class PPO:
 
     def _step_if_finite(self, report: Mapping[str, float]) -> None:
         if all(map(math.isfinite, report.values())):
-            self.optimizer.step()
+            adam.step(self.optimizer)
             self.skipped_in_a_row = 0
             return
         self.skipped += 1
