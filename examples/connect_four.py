@@ -72,8 +72,8 @@ class ConnectFour:
         return self._drop((free > chosen[:, None]).argmax(1), where, self.own ^ self.filled)
 
     def _finish(self, four, reward, step):
-        ended = four | (self.plies == FULL_BOARD)
-        if ended.any():
+        ended = (four | (self.plies == FULL_BOARD)).nonzero()[0]
+        if len(ended):
             step.reward[four], step.discount[ended], step.ended[ended] = reward, 0, True
             step.reason[ended], step.length[ended] = 2 - four[ended], self.plies[ended]
             step.final[0][ended] = self._views()[ended]
