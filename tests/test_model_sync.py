@@ -52,6 +52,13 @@ def test_what_is_published_is_what_a_reader_has() -> None:
     sync.close()
 
 
+def test_nothing_at_all_can_be_published() -> None:
+    sync = ModelSynchronizer({}, 2)
+    assert sync.publish({}, 3) != sync.publish({}, 4)
+    assert sync.published() == {}
+    sync.close()
+
+
 def test_order_and_place_of_memory_are_those_of_a_network_of_its_own() -> None:
     there, alone = network(0), network(0)
     sync = ModelSynchronizer(there.state_dict(), 2)

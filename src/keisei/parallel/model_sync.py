@@ -47,7 +47,7 @@ class WeightsLayout:
             stride = torch.empty_like(tensor, device="meta").stride()  # without gaps
             size = tensor.numel() * tensor.element_size()
             self._places[name] = _Place(at, size, tuple(tensor.shape), stride, tensor.dtype)
-            at += -(-size // _ALIGNMENT) * _ALIGNMENT
+            at += _aligned(size)
         self.bytes = at
 
     def tensors(self, slot: UInt8) -> dict[str, Tensor]:
@@ -64,15 +64,19 @@ class WeightsLayout:
 
         Together they are all but the header, in order.
         """
-        starts = [place.at for place in self._places.values()]
         pieces: list[tuple[list[str], slice]] = []
         names, begin = list[str](), _HEADER_BYTES
-        for name, end in zip(self._places, [*starts[1:], self.bytes], strict=True):
+        for name, place in self._places.items():
             names.append(name)
+            end = place.at + _aligned(place.size)
             if end - begin >= least or end == self.bytes:
                 pieces.append((names, slice(begin, end)))
                 names, begin = [], end
         return pieces
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
 class _Memory:
