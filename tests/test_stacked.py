@@ -139,7 +139,7 @@ def test_stack_keeps_a_copy_and_follows_every_published_change() -> None:
     torch.testing.assert_close(after[1], alone[1].expected(seen[1]), rtol=0, atol=1e-12)
     alone[2].exploration.fill_(0.25)
     stack.expected(seen)
-    assert stack.exploration == [0, 0, 0.25]
+    assert stack.exploration.tolist() == [0, 0, 0.25]
 
 
 def test_rows_do_not_depend_on_other_rows_or_networks() -> None:

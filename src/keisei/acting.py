@@ -62,9 +62,12 @@ class Society:
         self.network = nn.ModuleList(policy.network for policy in policies)
         self._parts = _parts(policies, lanes, actions)
         self._lanes = sum(len(own) for own in lanes)
+        self._whole = self._parts[0] if np.array_equal(self._parts[0].lanes, np.arange(self._lanes)) else None
 
     def act(self, seen: Array, legal: LegalChoices, uniform: Float32) -> Decision:
         """One legal action per lane, each as its own agent chooses it."""
+        if self._whole is not None:
+            return self._whole.act(seen, legal, uniform)
         found = self._blank()
         for part in self._parts:
             _write(found, part.lanes, part.act(seen[part.lanes], legal.of(part.lanes), uniform[part.lanes]))
@@ -118,7 +121,7 @@ class _Together:
 
     def act(self, seen: Array, legal: LegalChoices, uniform: Float32) -> Decision:
         worth = self._worth(seen)
-        return explore(worth, legal, np.repeat(np.array(self._stack.exploration, np.float32), self._each), uniform)
+        return explore(worth, legal, self._stack.exploration.repeat(self._each), uniform)
 
     def act_greedily(self, seen: Array, legal: LegalChoices) -> Decision:
         return _best(self._worth(seen), legal)
@@ -158,10 +161,10 @@ def explore(worth: Float32, legal: LegalChoices, exploration: Float32, uniform: 
     known = worth if actions is None else np.take_along_axis(worth, actions, 1)
     lanes = np.arange(len(worth))
     best = np.where(mask, known, -np.inf).argmax(1)
-    count = mask.sum(1)
+    upto = np.add.accumulate(mask, 1, np.int64)
+    count, explores = upto[:, -1], uniform < exploration
     drawn = (uniform / np.maximum(exploration, np.float32(1e-9)) * count).astype(np.int64)
-    random = (mask.cumsum(1) <= np.minimum(drawn, count - 1)[:, None]).sum(1)
-    choice = np.where(uniform < exploration, random, best)
+    choice = np.where(explores, (upto > np.minimum(drawn, count - 1)[:, None]).argmax(1), best)
     probability = exploration / count + (1 - exploration) * (choice == best)
     return Decision(
         choice=choice,

@@ -85,7 +85,8 @@ class LegalChoices:
 
     def of(self, lanes: Int64) -> LegalChoices:
         """Those of some lanes."""
-        return LegalChoices(None if self.actions is None else self.actions[lanes], self.mask[lanes])
+        actions = None if self.actions is None else torch.from_numpy(self.actions.numpy()[lanes])
+        return LegalChoices(actions, torch.from_numpy(self.mask.numpy()[lanes]))
 
 
 class ListedChoices(LegalChoices):

@@ -22,6 +22,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TypeVar
 
+import numpy as np
+
 from keisei.environment import Array, UInt8
 from keisei.errors import WorldError
 
@@ -203,13 +205,11 @@ def _innermost(text: str) -> str:
 def compiled_unpack(*arguments: object) -> None:
     """`view.unpack`, compiled."""
     packed, out = arguments[0], arguments[1]
-    _unpack(str(out.dtype), packed.flags.writeable)(*arguments)  # type: ignore[attr-defined]
+    _unpack(out.dtype, packed.flags.writeable)(*arguments)  # type: ignore[attr-defined]
 
 
 @cache
-def _unpack(dtype: str, writeable: bool) -> Callable[..., object]:
-    import numpy as np
-
+def _unpack(dtype: np.dtype[np.generic], writeable: bool) -> Callable[..., object]:
     from keisei.gridworld import view
 
     register_all(view, guarded=False)

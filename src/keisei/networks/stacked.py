@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from keisei.environment import Float32
 from keisei.networks.flat import Layout, Pair, Weights, noisy_layers, plain_weights
 from keisei.networks.quantile import ActionValueNetwork, Architecture, cosines, middles
 
@@ -228,7 +230,7 @@ class Stack:
         self._views = self._layout.views(self._flat)
         self._scratch = Scratch(first.device)
         self._copied = -1
-        self._first: FirstLayer | None = None
+        self._sparse: _Sparse | None = None
         self.refresh()
 
     @torch.no_grad()
@@ -242,8 +244,8 @@ class Stack:
             torch.stack([network.get_parameter(name).detach() for network in self.networks], out=view)
         self._weights = plain_weights(self._views, self.architecture, self._noise())
         self._middles = embedded_middles(self._weights, self.architecture)
-        self._first = None
-        self.exploration = torch.stack([network.exploration for network in self.networks]).tolist()
+        self._sparse = None
+        self.exploration: Float32 = torch.stack([one.exploration for one in self.networks]).float().cpu().numpy()
 
     def _noise(self) -> dict[str, tuple[Tensor, Tensor]]:
         layers = [noisy_layers(network) for network in self.networks]
@@ -262,10 +264,8 @@ class Stack:
         seen = seen.to(self._flat.device)
         weights, architecture, name = self._weights, self.architecture, f"of {seen.shape[1]}"
         if not seen.is_cuda and seen.shape[1] <= FEW_ROWS and weights.dense and not weights.convolutions:
-            self._first = self._first or FirstLayer(weights.dense[0])
-            seen = self._first(seen)
-            architecture = replace(architecture, shape=tuple(seen.shape[2:]), widths=architecture.widths[1:])
-            weights = replace(weights, dense=weights.dense[1:])
+            self._sparse = self._sparse or _Sparse.of(weights, architecture)
+            seen, weights, architecture = self._sparse.first(seen), self._sparse.weights, self._sparse.architecture
         return expected(weights, architecture, seen, self._middles, self._scratch, name)
 
 
@@ -284,11 +284,29 @@ class FirstLayer:
     def __call__(self, seen: Tensor) -> Tensor:
         """`seen [n, B, …]` → `[n, B, outputs]`, after the rectifier."""
         n, rows = seen.shape[:2]
-        flat = seen.reshape(n * rows, -1)
-        row, column = flat.nonzero(as_tuple=True)
-        starts = torch.searchsorted(row, torch.arange(n * rows))
-        place = column + torch.div(row, rows, rounding_mode="floor") * flat.shape[1]
-        summed = nn.functional.embedding_bag(
-            place, self._rows, starts, mode="sum", per_sample_weights=flat[row, column]
-        )
+        flat = seen.numpy().reshape(n * rows, -1)
+        row, column = flat.nonzero()
+        starts = row.searchsorted(np.arange(n * rows))
+        place = column + row // rows * flat.shape[1]
+        summed = torch.embedding_bag(
+            self._rows,
+            torch.from_numpy(place),
+            torch.from_numpy(starts),
+            per_sample_weights=torch.from_numpy(flat[row, column]),
+        )[0]
         return summed.view(n, rows, -1).add_(self._bias).relu_()
+
+
+@dataclass(frozen=True)
+class _Sparse:
+    """Networks whose first layer is computed by itself."""
+
+    first: FirstLayer
+    weights: Weights  # of the others
+    architecture: Architecture
+
+    @classmethod
+    def of(cls, weights: Weights, architecture: Architecture) -> _Sparse:
+        first = architecture.widths[0]
+        others = replace(architecture, shape=(first,), widths=architecture.widths[1:])
+        return cls(FirstLayer(weights.dense[0]), replace(weights, dense=weights.dense[1:]), others)
