@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from keisei import failed_batch
-from keisei.checkpoint import JSON, Checkpoint, CheckpointKeeper, Found, latest, restore
+from keisei.checkpoint import JSON, Checkpoint, CheckpointKeeper, Found, is_finite, latest, restore
 from keisei.collect.collector import Collector
 from keisei.errors import CheckpointError, KeiseiError, LearningError
 from keisei.figures import figure_numbers
@@ -26,6 +25,7 @@ from keisei.progress import Progress, part
 from keisei.rollout import Rollout
 from keisei.spectator import Spectator
 from keisei.stopping import Stopped, StopRequest
+from keisei.threads import torch_threads
 
 GROUPS = ("published", "optimizer", "environment")
 """The groups of tensors in a run's checkpoints, beside the weights."""
@@ -109,11 +109,8 @@ class Training:
         Raises LearningError where learning cannot go on, with the run saved or back at its last good checkpoint.
         """
         try:
-            self._evaluate()  # what was due when the run was asked to stop
-            while not self._ends():
-                self._iterate()
-                self._evaluate()
-            last = self._finish()
+            with torch_threads(1):  # who learns has as many as it is given; several make looking and copying slow
+                last = self._run()
         except LearningError as error:
             raise LearningError(f"{error}; {self._go_back()}") from error
         finally:
@@ -122,6 +119,13 @@ class Training:
         if self._given_up:
             raise LearningError(f"{self._given_up}; the run has stopped with checkpoint {last}")
         return last
+
+    def _run(self) -> Path:
+        self._evaluate()  # what was due when the run was asked to stop
+        while not self._ends():
+            self._iterate()
+            self._evaluate()
+        return self._finish()
 
     def _ends(self) -> bool:
         return self._over() or self.parts.stop.requested or bool(self._given_up)
@@ -175,7 +179,7 @@ class Training:
         for failure in outcome.failures:
             self._keep(failure)
         self._given_up = self._given_up or outcome.given_up
-        if not _finite(self.parts.learner.network.state_dict()):
+        if not all(map(is_finite, self.parts.learner.network.state_dict().values())):
             raise LearningError(f"the weights are not finite after iteration {self.progress.iteration + 1}")
         self._count_skipped(int(outcome.numbers.get("skipped_updates", self.progress.skipped_updates)))
         return outcome.numbers
@@ -322,10 +326,6 @@ class Training:
 
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
-
-
-def _finite(tensors: Mapping[str, Tensor]) -> bool:
-    return all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values() if tensor.is_floating_point())
 
 
 def _wins(rollout: Rollout, seats: tuple[str, ...]) -> dict[str, float]:

@@ -5,7 +5,7 @@
 on. No pickle anywhere: tensors are safetensors files, facts are JSON, the configuration is YAML.
 """
 
-from keisei.checkpoint.contents import Checkpoint
+from keisei.checkpoint.contents import Checkpoint, is_finite
 from keisei.checkpoint.folder import (
     Found,
     Refused,
@@ -29,6 +29,7 @@ __all__ = [
     "Refused",
     "Statistics",
     "folder_of",
+    "is_finite",
     "latest",
     "numbers",
     "optimizer_facts",

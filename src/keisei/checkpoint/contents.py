@@ -115,10 +115,16 @@ def decode(encoded: Mapping[str, UInt8]) -> Checkpoint:
 
 def _require_finite(group: str, members: Mapping[str, Tensor]) -> None:
     for name, tensor in members.items() if group in FINITE else ():
-        if tensor.is_floating_point() and tensor.numel():
-            extremes = torch.stack(torch.aminmax(tensor.detach()))  # both are NaN where any number is
-            if not bool(extremes.isfinite().all()):
-                raise ValueError(f"tensor {quoted(name)} is not finite")
+        if not is_finite(tensor):
+            raise ValueError(f"tensor {quoted(name)} is not finite")
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Whether all numbers of a tensor are finite."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return True
+    extremes = torch.stack(torch.aminmax(tensor.detach()))  # both are NaN where any number is
+    return bool(extremes.isfinite().all())
 
 
 @contextmanager

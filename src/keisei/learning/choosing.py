@@ -41,8 +41,8 @@ def fastest_training(learners: Sequence[Learner], threads: int) -> tuple[Trainin
     some = own[:: -(-len(own) // _MOST_TWINS)]
     ways += [size for size in (4, 8, 16) if size < len(some)]
     ways += ["stacked"] if len(some) > 1 else []
-    epochs = {way: _epoch(some, way, threads) for way in ways}
-    return _fastest(epochs)
+    with torch_threads(1):
+        return _fastest({way: _epoch(some, way, threads) for way in ways})
 
 
 def fastest_actions(

@@ -71,6 +71,7 @@ class Population:
         self._shares = [tasks[first::hands] for first in range(hands)]
         device = next(self.network.parameters()).device
         self._scratch = [Scratch(device) for _ in range(hands)]
+        self._others = ThreadPoolExecutor(max(1, hands - 1), initializer=torch.set_num_threads, initargs=(1,))
         self.failed = [0] * len(learners)  # updates, in the whole run
         self.failed_in_a_row = [0] * len(learners)
 
@@ -81,11 +82,10 @@ class Population:
         """
         epoch = _Epoch(self.learners, rollouts, iteration, progress)
         with torch_threads(1):
-            if len(self._shares) == 1:
-                epoch.train(self._shares[0], self._scratch[0])
-            else:
-                with ThreadPoolExecutor(len(self._shares), initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                    list(pool.map(epoch.train, self._shares, self._scratch))
+            (share, *shares), (scratch, *others) = self._shares, self._scratch
+            beside = self._others.map(epoch.train, shares, others)  # begins at once
+            epoch.train(share, scratch)
+            list(beside)
         for failure in epoch.failures:
             self._on_failure(failure)
         given_up = [outcome.given_up for outcome in epoch.outcomes if outcome.given_up]
