@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from keisei.environment import Array, Bool, Float32, Group, Legal, LegalForm
-from keisei.networks import Network
+from keisei.networks import TwoHeadedNetwork
 from keisei.policy import LegalChoices, Policy, encode_numbers, legal_choices
 
 
@@ -28,7 +28,7 @@ class LastNumber(nn.Module):
 
 def reading_policy(temperature: float = 1.0) -> Policy:
     """A policy that reads its logits and its value from what it sees `[B, A + 1]`."""
-    return Policy(Network(nn.Identity(), FirstNumbers(), LastNumber()), encode_numbers, temperature)
+    return Policy(TwoHeadedNetwork(nn.Identity(), FirstNumbers(), LastNumber()), encode_numbers, temperature)
 
 
 def seen(logits: Sequence[Sequence[float]] | Array, value: float = 0.25) -> Float32:
@@ -84,4 +84,4 @@ class OneValue(nn.Module):
 
 def stubborn_policy(actions: int, sign: int, value: float = 0.5) -> Policy:
     """A policy that always plays its highest legal action, or with sign -1 its lowest."""
-    return Policy(Network(nn.Identity(), Preferences(actions, sign), OneValue(value)), encode_numbers)
+    return Policy(TwoHeadedNetwork(nn.Identity(), Preferences(actions, sign), OneValue(value)), encode_numbers)

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from keisei.learning.ppo import PPO, PPOSettings, Schedule
-from keisei.networks import Network
-from keisei.networks.network import DensePolicy, FlatValueHead
+from keisei.networks import TwoHeadedNetwork
+from keisei.networks.network import DensePolicy
 from keisei.policy import Policy, encode_numbers
 
 FEATURES, ACTIONS, EVERYTHING = 4, 5, 10_000
@@ -29,9 +29,19 @@ SETTINGS = PPOSettings(
 ANY_RATE = Schedule(0.0, 0.0)
 
 
+class FlatValue(nn.Linear):
+    """One number in -1..1 from flat features."""
+
+    def __init__(self) -> None:
+        super().__init__(FEATURES, 1)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return super().forward(features).tanh()
+
+
 def linear_policy(seed: int = 0) -> Policy:
     """A network of one linear layer for each head, with weights that say something."""
-    network = Network(nn.Identity(), DensePolicy(FEATURES, ACTIONS), FlatValueHead(FEATURES))
+    network = TwoHeadedNetwork(nn.Identity(), DensePolicy(FEATURES, ACTIONS), FlatValue())
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in network.parameters():

@@ -13,9 +13,8 @@ from torch import nn
 
 from keisei.acting import Actions, Society, ValuePolicy, explore
 from keisei.environment import Array, Bool, Float32, Int64, LegalForm
-from keisei.networks import Network
+from keisei.networks import DenseNetwork
 from keisei.networks.flat import noisy_layers
-from keisei.networks.network import DensePolicy, FlatValueHead
 from keisei.policy import Policy, encode_numbers
 from plain_network import choices
 from small_values import ARCHITECTURES, PLAIN, small_network
@@ -154,7 +153,7 @@ def test_agents_of_any_mix_of_architectures_act_side_by_side() -> None:
         ValuePolicy(small_network(architecture=kind, seed=i, dtype=torch.float32), encode_numbers)
         for i, kind in enumerate(kinds)
     ]
-    ppo = Network(nn.Identity(), DensePolicy(6, 3), FlatValueHead(6))
+    ppo = DenseNetwork(nn.Identity(), 6, 3)
     policies.insert(1, Policy(ppo, encode_numbers))
     stacked, looped = (Society(policies, lanes_of(6, 3), actions) for actions in WAYS)
     check_same(stacked, looped, seen_by("plain", 18), some_legal(18, 3), "mask")

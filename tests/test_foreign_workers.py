@@ -19,8 +19,7 @@ from keisei.collect.collector import BuildEnvironment, Collector
 from keisei.collect.serial import SerialCollector
 from keisei.environment import Environment
 from keisei.errors import WorkerError
-from keisei.networks import MLP, Network
-from keisei.networks.network import DensePolicy, FlatValueHead
+from keisei.networks import MLP, DenseNetwork, Network
 from keisei.policy import Policy, encode_numbers
 from workers import BLOCKS, Log, digest, managed, no_frozen, process_ids
 
@@ -52,7 +51,7 @@ def network(build: BuildEnvironment, seed: int) -> Network:
     group = build(0).groups[0]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Network(MLP(group.shape, [8]), DensePolicy(8, group.actions), FlatValueHead(8))
+        return DenseNetwork(MLP(group.shape, [8]), 8, group.actions)
 
 
 def policy(build: BuildEnvironment) -> Policy:

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from keisei import build
 from keisei.config_network import NetworkConfig
 from keisei.environment import Int64
-from keisei.networks import MLP, ConvolutionalTower, Network, ResidualTower
-from keisei.networks.network import ConvolutionalPolicy, FlatValueHead, ValueHead
+from keisei.networks import MLP, ConvolutionalTower, DenseNetwork, Network, ResidualTower
+from keisei.networks.network import ConvolutionalPolicy, ValueHead
 from keisei.networks.resnet import Normalization, ResidualBlock, SqueezeExcite
 from keisei.opponents import RandomOpponent
 from keisei.policy import choices_of_lists, masked
@@ -226,6 +226,14 @@ def test_towers_and_perceptrons_are_as_deep_as_told() -> None:
     assert MLP((5, 9, 9), [16, 8])(torch.rand(3, 5, 9, 9)).shape == (3, 8)
 
 
+def test_heads_of_a_dense_network_begin_as_two_would() -> None:
+    heads = DenseNetwork(nn.Identity(), 20, 6).heads
+    with torch.no_grad():
+        for rows in (heads.weight[:-1], heads.weight[-1:]):
+            torch.testing.assert_close(rows @ rows.T, 1e-4 * torch.eye(len(rows)))
+        assert not heads.bias.any()
+
+
 def test_dense_network_takes_any_game_that_has_numbers() -> None:
     game = small_game(observation="float32")
     network = build.network(NetworkConfig(kind="mlp", depth=1, width=4, policy="dense"), game, 0)
@@ -348,10 +356,11 @@ def test_planes_of_directions_turn_with_the_board() -> None:
 @pytest.mark.parametrize("reach", [1.0, 100.0])
 def test_values_reach_as_far_as_they_are_told(reach: float) -> None:
     features = torch.full((2, 3, 2, 2), 1e4) * torch.tensor([1.0, -1.0])[:, None, None, None]
-    flat = FlatValueHead(12, reach=reach)
+    flat = DenseNetwork(nn.Flatten(), 12, 5, reach=reach)
     with torch.no_grad():
-        flat.weight.fill_(1.0)
-        assert flat(features.flatten(1))[:, 0].tolist() == [reach, -reach]
+        flat.heads.weight.fill_(1.0)
+        assert flat.values(features).tolist() == [reach, -reach]
+        assert flat(features)[1].tolist() == [reach, -reach]
         head, plain = ValueHead(3, 4, reach=reach), ValueHead(3, 4)
         head.load_state_dict(plain.state_dict())
         assert torch.equal(head(features / 1e4), reach * plain(features / 1e4))

@@ -16,7 +16,7 @@ from keisei.build import Game
 from keisei.environment import LegalForm
 from keisei.errors import CheckpointError, LearningError
 from keisei.learning.ppo import PPO
-from keisei.networks import Network
+from keisei.networks import TwoHeadedNetwork
 from keisei.networks.network import DensePolicy
 from keisei.policy import Policy, encode_numbers
 from keisei.rollout import Rollout
@@ -148,7 +148,7 @@ class Cliff(nn.Module):
 
 
 def test_gradient_that_is_not_finite_skips_the_update_though_the_loss_is() -> None:
-    policy = Policy(Network(nn.Identity(), DensePolicy(FEATURES, ACTIONS), Cliff()), encode_numbers)
+    policy = Policy(TwoHeadedNetwork(nn.Identity(), DensePolicy(FEATURES, ACTIONS), Cliff()), encode_numbers)
     ppo = learner(policy=policy)
     before = weights(ppo)
     reported = ppo.learn(random_experience(1).rollout, 0, 0.0)

@@ -24,8 +24,7 @@ from keisei.collect.collector import BuildEnvironment
 from keisei.collect.frozen import ChooseFrozen
 from keisei.collect.loop import action_noise, play
 from keisei.environment import Array, Environment, Observation, Step, UInt8
-from keisei.networks import MLP, Network
-from keisei.networks.network import DensePolicy, FlatValueHead
+from keisei.networks import MLP, DenseNetwork, Network
 from keisei.parallel.crew import Crew, Event
 from keisei.parallel.manager import ParallelManager, ParallelSettings
 from keisei.policy import Actor, Policy, encode_numbers
@@ -56,7 +55,7 @@ def network(name: GameName, seed: int = 0) -> Network:
     group = environment(name, 0).groups[0]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Network(MLP(group.shape, [16]), DensePolicy(16, group.actions), FlatValueHead(16))
+        return DenseNetwork(MLP(group.shape, [16]), 16, group.actions)
 
 
 def policy(name: GameName) -> Policy:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
 from keisei.environment import Array, Bool, Float32, Float64, Group, Int32, Int64, Legal, UInt32
-from keisei.networks import Network
+from keisei.networks import Network, TwoHeadedNetwork
 from keisei.networks.network import ConvolutionalPolicy
 
 LARGEST = 1e30
@@ -229,6 +229,11 @@ Draw = Callable[[Float32, UInt32, Array, Int32, Float32, float], tuple[Int64, In
 actions, places in the lists, and log-probabilities, `[B]` each."""
 
 
+def has_cells(network: Network) -> bool:
+    """Whether a network's logits are sums of cells."""
+    return isinstance(network, TwoHeadedNetwork) and isinstance(network.policy, ConvolutionalPolicy)
+
+
 class CellPolicy(Policy):
     """A policy whose logits are sums of cells, summed up natively, and only for legal actions: see `Draw`.
 
@@ -237,6 +242,7 @@ class CellPolicy(Policy):
 
     def __init__(self, network: Network, encode: Encoder, draw: Draw, temperature: float = 1.0) -> None:
         super().__init__(network, encode, temperature)
+        assert isinstance(network, TwoHeadedNetwork)
         assert isinstance(network.policy, ConvolutionalPolicy)
         self._head = network.policy
         self._draw = draw
@@ -247,7 +253,7 @@ class CellPolicy(Policy):
         """Sample one legal action per lane; `uniform [B]` in [0, 1) decides which."""
         assert isinstance(legal, ListedChoices)
         features = self.network.body(self.encode(seen))
-        value = self.network.value(features).squeeze(-1).numpy()
+        value = self.network.judge_value(features).numpy()
         cells = self._head.cells(features).numpy()
         action, choice, log_probability = self._draw(
             cells, self._parts, legal.listed, legal.offsets, uniform, self.temperature

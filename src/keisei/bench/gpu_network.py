@@ -149,8 +149,7 @@ def forward(parts: Parts) -> Timed:
     def step() -> Tensor:
         with place.body():
             features = network.body(seen)
-        logits: Tensor = network.policy(features.float(), actions)
-        value: Tensor = network.value(features.float()).squeeze(-1)
+        logits, value = network.judge(features.float(), actions)
         return logits.sum(1) + value
 
     again = torch.compile(step, dynamic=False) if place.compiled else step

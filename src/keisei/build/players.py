@@ -35,21 +35,25 @@ def network(section: NetworkConfig, of: Game, seed: int) -> Network:
     """A network with fresh weights; the same seed gives the same."""
     import torch
 
-    from keisei.networks import Network
-
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
+        if section.kind == "mlp":
+            return _dense_network(section, of)
         body = _body(section, of)
-        policy, value = _heads(section, of, body)
-        built = Network(body, policy, value)
-    return built.to(memory_format=torch.channels_last) if section.kind != "mlp" else built  # type: ignore[call-overload]
+        built = _two_headed(section, of, body)
+    return built.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def _dense_network(section: NetworkConfig, of: Game) -> Network:
+    from keisei.networks import MLP, DenseNetwork
+
+    body = MLP(of.input_shape, [section.width] * section.depth)
+    return DenseNetwork(body, section.width, of.group.actions, reach=section.value_reach)
 
 
 def _body(section: NetworkConfig, of: Game) -> nn.Module:
-    from keisei.networks import MLP, ConvolutionalTower, ResidualTower
+    from keisei.networks import ConvolutionalTower, ResidualTower
 
-    if section.kind == "mlp":
-        return MLP(of.input_shape, [section.width] * section.depth)
     if len(of.input_shape) != 3:
         raise ConfigError(f"'network.kind' must be mlp for observations of shape {list(of.input_shape)}")
     if section.kind == "convolutional":
@@ -57,21 +61,21 @@ def _body(section: NetworkConfig, of: Game) -> nn.Module:
     return ResidualTower(of.input_shape[0], section.depth, section.width, section.normalization)
 
 
-def _heads(section: NetworkConfig, of: Game, body: nn.Module) -> tuple[nn.Module, nn.Module]:
+def _two_headed(section: NetworkConfig, of: Game, body: nn.Module) -> Network:
     import torch
 
-    from keisei.networks.network import ConvolutionalPolicy, DensePolicy, FlatValueHead, ValueHead
+    from keisei.networks import TwoHeadedNetwork
+    from keisei.networks.network import ConvolutionalPolicy, DensePolicy, ValueHead
 
-    if section.kind == "mlp":
-        return DensePolicy(section.width, of.group.actions), FlatValueHead(section.width, reach=section.value_reach)
     cells = of.input_shape[1] * of.input_shape[2]
     value = ValueHead(section.width, cells, reach=section.value_reach)
     if section.policy == "dense":
-        return DensePolicy(section.width * cells, of.group.actions), value
+        return TwoHeadedNetwork(body, DensePolicy(section.width * cells, of.group.actions), value)
     if of.policy_cells is None:
         raise ConfigError("'network.policy' must be dense: this game does not say which cells its actions belong to")
     parts = torch.from_numpy(np.asarray(of.policy_cells.parts()))
-    return ConvolutionalPolicy(section.width, of.policy_cells.planes, of.policy_cells.cells, parts), value
+    policy = ConvolutionalPolicy(section.width, of.policy_cells.planes, of.policy_cells.cells, parts)
+    return TwoHeadedNetwork(body, policy, value)
 
 
 def policy(section: NetworkConfig, of: Game, seed: int) -> Policy:
@@ -81,10 +85,9 @@ def policy(section: NetworkConfig, of: Game, seed: int) -> Policy:
 
 def policy_of(network: Network, of: Game) -> Policy:
     """A policy that acts by a network in the way that is fastest for a game."""
-    from keisei.networks.network import ConvolutionalPolicy
-    from keisei.policy import CellPolicy, Policy
+    from keisei.policy import CellPolicy, Policy, has_cells
 
-    if of.draw is not None and isinstance(network.policy, ConvolutionalPolicy):
+    if of.draw is not None and has_cells(network):
         return CellPolicy(network, of.encoder(), of.draw)
     return Policy(network, of.encoder())
 

@@ -50,8 +50,7 @@ def judge(network: Network, made: Tensor, actions: Tensor | None, place: Place) 
     """Logits and values, float32: the body in the place's precision, the heads as they are."""
     with place.body():
         features: Tensor = network.body(made)
-    features = features.float()
-    return network.policy(features, actions), network.value(features).squeeze(-1)
+    return network.judge(features.float(), actions)
 
 
 class Engine:

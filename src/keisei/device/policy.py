@@ -71,7 +71,7 @@ class DevicePolicy(Policy):
         made = self._encoded(seen)
         with self.place.body():
             features = self.network.body(made)
-        found: Float32 = self.network.value(features.float()).squeeze(-1).cpu().numpy()
+        found: Float32 = self.network.judge_value(features.float()).cpu().numpy()
         return found
 
     def evaluate(self, seen: Array, legal: LegalChoices, choice: Tensor) -> Evaluation:

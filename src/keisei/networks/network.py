@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import reduce
 
 import torch
@@ -9,24 +10,68 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 
-class Network(nn.Module):
-    """A body with two heads. The value, in -1..1, and the logits are those of the seat that decides."""
+class Network(nn.Module, ABC):
+    """A body, and heads that judge its features. Values, in -reach..reach, and logits are the deciding seat's."""
 
-    def __init__(self, body: nn.Module, policy: nn.Module, value: nn.Module) -> None:
+    def __init__(self, body: nn.Module) -> None:
         super().__init__()
         self.body = body
-        self.policy = policy
-        self.value = value
+
+    @abstractmethod
+    def judge(self, features: Tensor, actions: Tensor | None) -> tuple[Tensor, Tensor]:
+        """What the heads say of features `[B, …]`: logits `[B, L]` and values `[B]`."""
+
+    @abstractmethod
+    def judge_value(self, features: Tensor) -> Tensor:
+        """The values `[B]` alone."""
 
     def forward(self, seen: Tensor, actions: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """`seen [B, …]`, `actions [B, L]` (None: all in order) → logits `[B, L]` and values `[B]`."""
-        features = self.body(seen)
-        return self.policy(features, actions), self.value(features).squeeze(-1)
+        return self.judge(self.body(seen), actions)
 
     def values(self, seen: Tensor) -> Tensor:
+        """The values `[B]` of what is seen."""
+        return self.judge_value(self.body(seen))
+
+
+class TwoHeadedNetwork(Network):
+    """One head for the policy, one for the value."""
+
+    def __init__(self, body: nn.Module, policy: nn.Module, value: nn.Module) -> None:
+        super().__init__(body)
+        self.policy = policy
+        self.value = value
+
+    def judge(self, features: Tensor, actions: Tensor | None) -> tuple[Tensor, Tensor]:
+        """What the heads say of features `[B, …]`: logits `[B, L]` and values `[B]`."""
+        return self.policy(features, actions), self.judge_value(features)
+
+    def judge_value(self, features: Tensor) -> Tensor:
         """The values `[B]` alone."""
-        values: Tensor = self.value(self.body(seen)).squeeze(-1)
-        return values
+        value: Tensor = self.value(features).squeeze(-1)
+        return value
+
+
+class DenseNetwork(Network):
+    """Both heads in one fully connected layer: on small networks two would take nearly twice as long."""
+
+    def __init__(self, body: nn.Module, features: int, actions: int, *, reach: float = 1.0) -> None:
+        super().__init__(body)
+        self.heads = nn.Linear(features, actions + 1)  # the last one says the value
+        self.reach = reach
+        _shrink_rows(self.heads.weight[:-1])
+        _shrink_rows(self.heads.weight[-1:])
+        nn.init.zeros_(self.heads.bias)
+
+    def judge(self, features: Tensor, actions: Tensor | None) -> tuple[Tensor, Tensor]:
+        """What the heads say of features `[B, features]`: logits `[B, L]` and values `[B]`."""
+        said = functional.linear(features, self.heads.weight, self.heads.bias)
+        logits = said[:, :-1]
+        return logits if actions is None else logits.gather(1, actions), self.reach * said[:, -1].tanh()
+
+    def judge_value(self, features: Tensor) -> Tensor:
+        """The values `[B]`, with the digits that they have beside logits."""
+        return self.judge(features, None)[1]
 
 
 class DensePolicy(nn.Module):
@@ -96,25 +141,17 @@ class ValueHead(nn.Sequential):
         return self.reach * value
 
 
-class FlatValueHead(nn.Linear):
-    """One number in -reach..reach from flat features."""
-
-    def __init__(self, features: int, *, reach: float = 1.0) -> None:
-        super().__init__(features, 1)
-        shrink(self)
-        self.reach = reach
-
-    def forward(self, features: Tensor) -> Tensor:
-        """`[B, features]` → `[B, 1]`."""
-        return self.reach * super().forward(features).tanh()
-
-
 def shrink(layer: nn.Module) -> None:
     """Start a head near 0, so that the first policy is near uniform and the first value near even."""
     assert isinstance(layer, nn.Linear | nn.Conv2d)
-    nn.init.orthogonal_(layer.weight, gain=0.01)
+    _shrink_rows(layer.weight)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)
+
+
+@torch.no_grad()
+def _shrink_rows(weight: Tensor) -> None:
+    nn.init.orthogonal_(weight, gain=0.01)
 
 
 def orthogonal(module: nn.Module) -> None:
