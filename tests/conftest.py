@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from encoder import ffmpeg
 from quick_workers import quick_workers, short_pauses
 
-__all__ = ["one_torch_thread", "quick_workers", "short_pauses"]
+__all__ = ["ffmpeg", "one_torch_thread", "quick_workers", "short_pauses"]
 
 
 def pytest_configure() -> None:

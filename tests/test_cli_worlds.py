@@ -98,6 +98,7 @@ def test_unknown_world_and_number_are_one_line(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("ffmpeg")
 def test_watched_episode_becomes_a_gif_and_an_mp4(tmp_path: Path) -> None:
     words = ["watch", "tag", "max_turns=3", "--debug", "--gif", "a.gif", "--mp4", "a.mp4", "--cell", "10"]
     done = keisei(tmp_path, *words)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -49,12 +48,10 @@ def test_gif_keeps_a_colour_of_few_points_beside_many_others(tmp_path: Path) -> 
     assert np.abs(found - (250, 20, 220)).max() <= 12
 
 
-def test_mp4_is_h264_with_every_picture(tmp_path: Path) -> None:
-    from imageio_ffmpeg import get_ffmpeg_exe
-
+def test_mp4_is_h264_with_every_picture(tmp_path: Path, ffmpeg: Path) -> None:
     path = tmp_path / "a.mp4"
     write_mp4(pictures(), path, 5)
-    command = [get_ffmpeg_exe(), "-i", str(path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
+    command = [str(ffmpeg), "-i", str(path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
     done = subprocess.run(command, capture_output=True, check=True)
     assert re.search(rb"Video: h264 .*yuv420p.* 60x42.* 5 fps", done.stderr)
     frames = np.frombuffer(done.stdout, np.uint8).reshape(-1, 42, 60, 3)
@@ -63,6 +60,7 @@ def test_mp4_is_h264_with_every_picture(tmp_path: Path) -> None:
         assert np.abs(frame[:41].astype(np.int16) - picture).mean() < 6
 
 
+@pytest.mark.usefixtures("ffmpeg")
 @pytest.mark.parametrize("write", [write_gif, write_mp4])
 def test_file_that_cannot_be_written_is_one_clear_line(tmp_path: Path, write: object) -> None:
     assert callable(write)
@@ -72,12 +70,8 @@ def test_file_that_cannot_be_written_is_one_clear_line(tmp_path: Path, write: ob
     assert list(tmp_path.iterdir()) == []
 
 
-def test_missing_encoder_is_one_clear_line(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['imageio_ffmpeg'] = None\n"
-        "import numpy as np; from pathlib import Path; from keisei.film import write_mp4\n"
-        f"write_mp4([np.zeros((4, 4, 3), np.uint8)], Path({str(tmp_path / 'a.mp4')!r}), 5)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    said = done.stderr.splitlines()[-1]
-    assert said.endswith("imageio_ffmpeg is not installed, but needed for MP4: pip install 'keisei[video]'")
+def test_missing_encoder_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RunError, match=r"^MP4 needs the program ffmpeg, which is not installed .*; GIF does not$"):
+        write_mp4(pictures(2), tmp_path / "a.mp4", 5)
+    assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Pictures one after the other as a film: GIF, which needs nothing else, and MP4, which needs imageio-ffmpeg.
+"""Pictures one after the other as a film: GIF, which needs nothing else, and MP4, by the program ffmpeg.
 
 Pictures are `[height, width, 3]` uint8, all of one size. What is shown is others' business.
 """
@@ -6,6 +6,7 @@ Pictures are `[height, width, 3]` uint8, all of one size. What is shown is other
 from __future__ import annotations
 
 import contextlib
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -40,15 +41,16 @@ def write_gif(pictures: Sequence[UInt8], path: Path, per_second: float) -> None:
 
 def write_mp4(pictures: Sequence[UInt8], path: Path, per_second: float) -> None:
     """Write an MP4 (H.264) that players and browsers know. Raises RunError, also where there is no encoder."""
-    try:
-        from imageio_ffmpeg import get_ffmpeg_exe
-    except ImportError as error:
-        raise RunError(f"{error.name} is not installed, but needed for MP4: pip install 'keisei[video]'") from error
+    encoder = shutil.which("ffmpeg")
+    if encoder is None:
+        raise RunError(
+            "MP4 needs the program ffmpeg, which is not installed (Debian: apt install ffmpeg); GIF does not"
+        )
     rows, columns, _ = pictures[0].shape
     pad = ((0, rows % 2), (0, columns % 2), (0, 0))  # the format wants even sides
     given = f"-f rawvideo -pix_fmt rgb24 -s {columns + columns % 2}x{rows + rows % 2} -r {per_second:g} -i -"
     wanted = "-c:v libx264 -preset slow -crf 16 -pix_fmt yuv420p -movflags +faststart -f mp4"
-    command = [get_ffmpeg_exe(), "-loglevel", "error", "-y", *given.split(), *wanted.split()]
+    command = [encoder, "-loglevel", "error", "-y", *given.split(), *wanted.split()]
     film = b"".join(np.pad(picture, pad, mode="edge").tobytes() for picture in pictures)
 
     def write(partial: Path) -> None:
