@@ -130,6 +130,13 @@ def test_huber_and_its_gradient() -> None:
     assert errors[0].tolist() == [3, 0.5, 0, 0.2, 2]
 
 
+@pytest.mark.parametrize(("threshold", "worth"), [(1.0, 0.25), (10.0, 1.0)])
+def test_threshold_below_what_rewards_are_hides_rare_ones(threshold: float, worth: float) -> None:
+    paid = torch.tensor([5.0, 0, 0, 0, 0])[None, :, None]
+    gradient, _, _ = huber(torch.full_like(paid, worth), paid, None, torch.ones(1, 5), threshold)
+    assert float(gradient.sum()) == pytest.approx(0, abs=1e-6)
+
+
 # --- what belongs to what
 
 

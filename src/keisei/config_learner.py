@@ -86,7 +86,7 @@ class DQNConfig(Section):
     gradient_norm: Number = Field(default=10.0, gt=0)
     """Longer gradients are shortened to this length."""
     threshold: Number = Field(default=1.0, gt=0)
-    """Errors count with their square, those beyond this linearly."""
+    """Errors count with their square, those beyond this linearly; much below what rewards are, it hides rare ones."""
     layer: int = Field(default=250, ge=1, le=8192)
     """Units of the layer before the worths, behind those of the network's section."""
 
