@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from commands import keisei
-from keisei.bench import societies
+from keisei.bench import society_runs
 from keisei.bench.harness import Settings
 from keisei.bench.planner import GreedyPlanner
-from keisei.bench.societies import interval, run
+from keisei.bench.societies import Lives, compared, first_plans, interval, run, trained
+from keisei.bench.society_runs import WORLDS, configured
+from keisei.config import load_run
 from keisei.environment import Float32, UInt8
 from keisei.gridworld import GridworldEnvironment
 from keisei.policy import LegalChoices, choices_of_mask
@@ -55,16 +57,62 @@ def test_interval_is_that_of_student() -> None:
     assert interval([4.0]) == (4.0, 4.0)
 
 
-def test_report_compares_agents_with_random_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny = replace(societies.WORLDS["stag_hunt"], steps=600)
-    environment = {**tiny.environment, "copies": 2, "max_turns": 10, "debug": True}
-    monkeypatch.setattr(societies, "WORLDS", {"stag_hunt": replace(tiny, environment=environment)})
-    monkeypatch.setattr(societies, "EPISODES", 4)
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All societies, for a few steps of few worlds."""
+    for name, society in list(WORLDS.items()):
+        environment = {**society.environment, "copies": 2, "debug": True}
+        steps = dict.fromkeys(society.steps, 400)
+        monkeypatch.setitem(
+            society_runs.WORLDS, name, replace(society, environment=environment, steps=steps, episodes=4)
+        )
+
+
+@pytest.mark.usefixtures("tiny")
+def test_report_compares_agents_with_random_ones() -> None:
     said: list[str] = []
     report = run(Settings(1, 1.0, 0, said.append), ["stag_hunt"], ["dqn", "ppo"], 2)
     assert [one.name for one in report.results] == ["stag_hunt_dqn", "stag_hunt_ppo"]
     assert [one.against for one in report.results] == ["random", "random"]
     assert said[:2] == ["stag_hunt, dqn, seed 1", "stag_hunt, dqn, seed 2"]
+
+
+@pytest.mark.usefixtures("tiny")
+def test_report_of_tag_says_how_seldom_it_is_what_it_earns_and_how_much_of_a_planner_it_has() -> None:
+    report = run(Settings(1, 1.0, 0, lambda text: None), ["tag"], ["dqn"], 2)
+    assert [one.name for one in report.results] == ["tag_dqn", "tag_dqn_return", "tag_dqn_gained"]
+    (note,) = report.notes
+    assert "planner" in note
+    assert "2 seeds" in note
+
+
+def test_results_of_tag_are_those_of_the_intervals() -> None:
+    def told(*both: tuple[float, float]) -> list[dict[str, float]]:
+        return [{"agents/0/turns_it": turns, "agents/0/return": paid} for turns, paid in both]
+
+    found = Lives(told((2, 180), (2, 180)), told((4, 160), (4, 160)), told((0, 200), (0, 200)), 1.0)
+    seldom, paid, gained = compared("tag", "tag_dqn", found)
+    assert (seldom.value, seldom.ratio, seldom.against_value) == (2, 2, 4)
+    assert (paid.value, paid.ratio) == (180, 1.125)
+    assert gained.value == 0.5
+
+
+@pytest.mark.usefixtures("tiny")
+def test_in_tag_the_first_agent_plans_and_the_others_act_at_random() -> None:
+    evaluator = trained("tag", "dqn", 1)
+    found = evaluator.lived(32, first_plans(evaluator), "")
+    assert found["agents/0/return"] > 180
+    assert 130 < np.mean([found[f"agents/{agent}/return"] for agent in range(1, 5)]) < 160
+
+
+@pytest.mark.parametrize("world", list(WORLDS))
+def test_what_is_measured_is_what_the_configuration_has(world: str) -> None:
+    root = Path(__file__).parent.parent
+    written, measured = load_run(root / f"configs/{world.replace('_', '-')}.yaml"), configured(world, "iqn", 1)
+    assert written.learner == measured.learner
+    assert written.evaluation.play == measured.evaluation.play
+    assert (written.network.kind, written.network.depth) == (measured.network.kind, measured.network.depth)
+    assert (written.network.width, written.environment.copies) == (measured.network.width, measured.environment.copies)
 
 
 def test_unknown_world_is_refused(tmp_path: Path) -> None:

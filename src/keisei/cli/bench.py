@@ -84,7 +84,8 @@ def societies(
     json: Json = False,
 ) -> None:
     """Train agents in gridworlds for a minute each: what they gain, against random actions and a greedy planner."""
-    from keisei.bench.societies import KINDS, WORLDS, run
+    from keisei.bench.societies import run
+    from keisei.bench.society_runs import KINDS, WORLDS
 
     chosen = worlds.split(","), kinds.split(",")
     for option, words, known in (("--worlds", chosen[0], WORLDS), ("--kinds", chosen[1], KINDS)):
