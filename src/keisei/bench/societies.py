@@ -168,11 +168,19 @@ def _told(world: str, found: Lives) -> str:
     shown = {"return": _FIRST, "turns as It": _TURNS} if world == "tag" else {"return": _MEAN}
     parts = []
     for name, figure in shown.items():
-        low, high = interval(_each(found.learnt, figure))
         others = {"random": found.random, "planner": found.planned}
         beside = (f"{who} {mean(_each(told, figure)):.4g}" for who, told in others.items() if told)
-        parts.append(f"{name} {mean((low, high)):.4g} ({low:.4g} to {high:.4g}), {', '.join(beside)}")
-    return f"{'; '.join(parts)}; {len(found.learnt)} seeds, {found.seconds:.0f} s each"
+        parts.append(f"{name} {_with_interval(_each(found.learnt, figure))}, {', '.join(beside)}")
+    return f"{'; '.join(parts)}; {found.seconds:.0f} s for each seed"
+
+
+def _with_interval(values: Sequence[float]) -> str:
+    low, high = interval(values)
+    return (
+        f"{mean(values):.4g}"
+        if len(values) < 2
+        else f"{mean(values):.4g} ({low:.4g} to {high:.4g}, {len(values)} seeds)"
+    )
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
