@@ -83,7 +83,7 @@ def societies(
     seeds: Annotated[int, typer.Option(min=1, max=10, help="So many trainings where chance counts.")] = 5,
     json: Json = False,
 ) -> None:
-    """Train agents in gridworlds for a minute each: what they gain, against random actions and a greedy planner."""
+    """Train agents in gridworlds for a minute each: what they gain, against random actions and planners."""
     from keisei.bench.societies import run
     from keisei.bench.society_runs import KINDS, WORLDS
 
