@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from keisei.environment import Array, Bool, Float32, Int64
+from keisei.environment import Array, Bool, Float32, Float64, Int64
 from keisei.gridworld import Encoding
-from keisei.opponents import Float64
 from keisei.policy import LegalChoices
 
 _STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))
