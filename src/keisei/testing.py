@@ -354,8 +354,7 @@ def _random_actions(environment: Environment, arrays: _Arrays, generator: np.ran
 
 def _finite(rows: Array) -> Bool:
     """Which rows hold nothing but finite numbers [G]."""
-    finite: Bool = np.all(np.isfinite(rows.astype(np.float64).reshape(len(rows), -1)), axis=1)
-    return finite
+    return np.asarray(np.isfinite(rows.astype(np.float64)).reshape(len(rows), -1).all(1), np.bool_)
 
 
 def _seats(environment: Environment, arrays: _Arrays) -> Int8:
@@ -380,8 +379,7 @@ def _observed(environment: Environment, arrays: _Arrays) -> _Record:
 
 
 def _written(environment: Environment, arrays: _Arrays) -> _Record:
-    step = arrays.step
-    record = _observed(environment, arrays)
+    step, record = arrays.step, _observed(environment, arrays)
     for name in ("reward", "discount", "ended", "cut_off", "reason", "length"):
         record[name] = {lane: hash(value.tobytes()) for lane, value in enumerate(getattr(step, name))}
     for index, (group, final) in enumerate(zip(environment.groups, step.final, strict=True)):

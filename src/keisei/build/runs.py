@@ -105,6 +105,7 @@ def training(
     else:
         learns = alone = learner(config, of, tell)
         updating, evaluates = OneLearner(alone), evaluator(config, of, alone.policy, run, stop)
+    every, keep = config.run.checkpoint_interval, config.run.keep_checkpoints
     parts = Parts(
         run=run,
         config=as_yaml(config),
@@ -112,9 +113,7 @@ def training(
         updating=updating,
         collector=collector(config, of, tell),
         evaluator=evaluates,
-        keeper=CheckpointKeeper(
-            run, every=config.run.checkpoint_interval, keep=config.run.keep_checkpoints, alarm=partial(tell, "alarm")
-        ),
+        keeper=CheckpointKeeper(run, every=every, keep=keep, alarm=partial(tell, "alarm")),
         metrics=metrics,
         stop=stop,
         seats=of.seats if of.duel else (),
