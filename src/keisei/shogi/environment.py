@@ -62,9 +62,10 @@ class ShogiEnvironment:
         _check_choice("legal", legal, get_args(LegalForm))
         _check_openings(openings, declaration)
         remembered = remembered_positions if remembered_share else 0
-        rules = declaration, move_limit, list(openings)
         starts = random_plies, random_share, remembered, remembered_share
-        self._batch = _native.Batch(copies, threads, seed, first_lane, observation, legal, *rules, *starts)
+        self._batch = _native.Batch(
+            copies, threads, seed, first_lane, observation, legal, declaration, move_limit, list(openings), *starts
+        )
         shape = (PACKED_BYTES,) if observation == "packed" else (PLANES, 9, 9)
         dtype = np.dtype(np.float32 if observation == "float32" else np.uint8)
         self.copies = self.lanes = copies
