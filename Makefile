@@ -14,7 +14,8 @@ OFFLINE ?=
 SYSTEM ?=
 TORCH ?=
 
-INTERPRETER := python$(or $(PYTHON),3)
+# Wheels are collected for another interpreter than the one that collects them.
+INTERPRETER := python$(or $(if $(filter wheelhouse,$(MAKECMDGOALS)),,$(PYTHON)),3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -107,6 +108,7 @@ bench: setup bench-peers ## measure the speed, side by side with peers
 	keisei bench perft
 	keisei bench environment
 	keisei bench learning
+	keisei bench connect-four
 
 bench-peers: .venv-peers/stamp $(PEERS:%=.venv-peers-%/stamp) ## install the peers that `make bench` measures against
 
@@ -123,7 +125,7 @@ bench-peers: .venv-peers/stamp $(PEERS:%=.venv-peers-%/stamp) ## install the pee
 docs: setup ## write the pages that are made from the code
 	$(BIN)/python -m keisei.config_reference docs/configuration.md
 
-train: setup ## train on Shogi for about ten minutes, on two cores
+train: setup ## train on Shogi for about five minutes, on two cores
 	$(BIN)/keisei train configs/shogi-quick.yaml
 
 wheelhouse: $(BIN)/python ## collect wheels in wheelhouse/ for a machine without a package index
