@@ -8,15 +8,20 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 from forked import gone_within, named_memory
 from harm import children
+from keisei.environment import Environment
 from keisei.errors import WorkerError
+from keisei.parallel.code import loaded_files, package_files
 from keisei.parallel.communication import resident_bytes
 from keisei.parallel.manager import ParallelManager, ParallelSettings
+from keisei.policy import Policy, encode_numbers
 from workers import (
     BLOCKS,
     GameName,
@@ -24,6 +29,7 @@ from workers import (
     WithTrouble,
     collected,
     digest,
+    environment,
     managed,
     network,
     process_ids,
@@ -201,6 +207,43 @@ def test_worker_of_other_code_is_refused() -> None:
         manager._code["parallel/worker.py"] = "other"
         with pytest.raises(WorkerError, match=r"other code .* parallel/worker.py changed"):
             collected(manager, NAME, 1)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Builds as many bytes in a worker as at home, in other shapes or under other names."""
+
+    what: str
+    home: int = field(default_factory=os.getpid)
+
+    def environment(self, first_lane: int) -> Environment:
+        made = environment(NAME, first_lane)
+        if self.what == "slabs" and os.getpid() != self.home:
+            (group,) = made.groups
+            vars(made)["groups"] = (replace(group, shape=group.shape[::-1]),)
+        return made
+
+    def policy(self) -> Policy:
+        made = network(NAME)
+        if self.what == "weights" and os.getpid() != self.home:
+            made.body = nn.Sequential(made.body)
+        return Policy(made, encode_numbers)
+
+
+@pytest.mark.parametrize("what", ["slabs", "weights"])
+def test_worker_of_other_shapes_or_names_is_refused(what: str) -> None:
+    other = Elsewhere(what)
+    of = replace(rules(build=other.environment), build_policy=other.policy)
+    with (
+        managed(of, workers=1) as manager,
+        pytest.raises(WorkerError, match=rf"does not fit: its {what} have other shapes or dtypes"),
+    ):
+        collected(manager, NAME, 1)
+
+
+def test_native_code_is_part_of_the_code() -> None:
+    assert any(name.startswith("shogi/_native.") for name in package_files())
+    assert package_files().items() >= loaded_files().items()
 
 
 def test_worker_that_cannot_start_says_why() -> None:

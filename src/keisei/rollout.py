@@ -148,6 +148,11 @@ class RolloutLayout:
             at += -(-prod(shape) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
         self.bytes = at
 
+    @property
+    def description(self) -> str:
+        """Every array, with its shape and dtype, in the order in which they lie."""
+        return ", ".join(f"{name} {dtype.str}{list(shape)}" for name, (_, shape, dtype) in self._places.items())
+
     def allocate(self, blocks: int) -> UInt8:
         """Memory for so many blocks; what is not written costs nothing."""
         return np.zeros((blocks, self.bytes), np.uint8)

@@ -205,9 +205,15 @@ class Crew:
         others = other_files(ready.code, self._code)
         if others:
             return self._refuse(worker, f"runs other code than this process: {', '.join(others)} changed on the disk")
-        for what in ("slab_bytes", "slot_bytes"):
-            if (found := getattr(ready, what)) != (expected := getattr(worker.setup, what)):
-                return self._refuse(worker, f"does not fit: expected {what} {expected}, found {found}")
+        setup = worker.setup
+        for what, expected, found in (
+            ("slabs", setup.slab_layout, ready.slab_layout),
+            ("weights", setup.slot_layout, ready.slot_layout),
+        ):
+            if found != expected:
+                return self._refuse(
+                    worker, f"does not fit: its {what} have other shapes or dtypes, {found} not {expected}"
+                )
         worker.ready = True
         return []
 

@@ -29,9 +29,10 @@ class Setup:
     blocks: int
     slab_descriptors: tuple[int, ...]  # one per buffer, [blocks · slab bytes]; none where rollouts go over the line
     slab_bytes: int
+    slab_layout: str  # its fingerprint
     weights_descriptor: int  # of what only those read who act
     weights_bytes: int
-    slot_bytes: int
+    slot_layout: str  # the fingerprint of a version's place
     past_descriptor: int  # of the past selves
     past_bytes: int
     compression: Compression
@@ -41,11 +42,11 @@ class Setup:
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker's answer: the files of the package that it runs, and the sizes that it would use."""
+    """A worker's answer: the files of the package that it runs, and the layouts that it would use."""
 
     code: Mapping[str, str]  # hashes
-    slab_bytes: int
-    slot_bytes: int
+    slab_layout: str
+    slot_layout: str
 
 
 @dataclass(frozen=True)

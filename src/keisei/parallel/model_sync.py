@@ -18,7 +18,7 @@ from torch.autograd.graph import increment_version
 from keisei.collect.collector import Compression, as_published
 from keisei.environment import UInt8
 from keisei.errors import WorkerError
-from keisei.parallel.shared_memory import SharedMemory
+from keisei.parallel.shared_memory import SharedMemory, fingerprint
 
 _HEADER_BYTES = 64
 _WHOLE = 16
@@ -49,6 +49,11 @@ class WeightsLayout:
             self._places[name] = _Place(at, size, tuple(tensor.shape), stride, tensor.dtype)
             at += _aligned(size)
         self.bytes = at
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same tensors of the same names, shapes, orders of memory and dtypes."""
+        return fingerprint(", ".join(f"{name} {place}" for name, place in self._places.items()))
 
     def tensors(self, slot: UInt8) -> dict[str, Tensor]:
         """The tensors of a slot, without a copy."""
@@ -178,9 +183,9 @@ class WeightsReader:
         self._applied = b""  # the header of the weights that the network has
 
     @property
-    def slot_bytes(self) -> int:
-        """Of the slot that it would read."""
-        return self._layout.bytes
+    def slot_layout(self) -> str:
+        """The fingerprint of the slot that it would read."""
+        return self._layout.fingerprint
 
     def apply(self, slot: int, version: int) -> None:
         """Make the network that version. Raises WorkerError, and changes nothing, where the slot holds another."""

@@ -63,6 +63,11 @@ def checksum(*pieces: UInt8) -> int:
     return whole.intdigest()
 
 
+def fingerprint(text: str) -> str:
+    """A short name for a description."""
+    return xxhash.xxh3_64_hexdigest(text.encode())
+
+
 @dataclass(frozen=True)
 class Stamp:
     """What a slab's header says: who wrote what, when, and how much."""
@@ -91,6 +96,11 @@ class SlabLayout:
     def bytes(self) -> int:
         """Of one slab."""
         return _HEADER_BYTES + 2 * self._state + self.rollout.bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same arrays of the same shapes and dtypes."""
+        return fingerprint(f"{self.copies} · {self.state_bytes}, {self.rollout.description}")
 
     def slab(self, memory: UInt8) -> Slab:
         """One block's slab in its row of memory."""

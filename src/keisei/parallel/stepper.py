@@ -28,7 +28,7 @@ class SteppingWorker:
 
     def ready(self) -> Ready:
         """What this worker would use, for the manager to compare."""
-        return Ready(loaded_files(), self._memory.layout.bytes, self._setup.slot_bytes)
+        return Ready(loaded_files(), self._memory.layout.fingerprint, self._setup.slot_layout)
 
     def carry_out(self, order: Order) -> Done | Failed:
         """Step blocks, one after the other; each one's slab is sealed when it is whole."""

@@ -46,7 +46,7 @@ class SelfPlayWorker:
 
     def ready(self) -> Ready:
         """What this worker would use, for the manager to compare."""
-        return Ready(loaded_files(), self._memory.layout.bytes, self._weights.slot_bytes)
+        return Ready(loaded_files(), self._memory.layout.fingerprint, self._weights.slot_layout)
 
     def carry_out(self, order: Order) -> Done | Stale | Failed:
         """Play a block into its slab."""
