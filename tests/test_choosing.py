@@ -17,15 +17,17 @@ from keisei.learning.learner import Learner
 from keisei.learning.ppo import PPO
 from keisei.policy import encode_numbers
 from small_learners import CASES, bits, same, small_learner
-from small_ppo import SETTINGS, linear_policy
+from small_ppo import ACTIONS, FEATURES, SETTINGS, linear_policy
 from small_values import PLAIN, small_network
+
+GROUP = Group(np.arange(4, dtype=np.int32), (FEATURES,), np.dtype(np.float32), ACTIONS, "mask", ACTIONS)
 
 
 @pytest.mark.parametrize("case", list(CASES))
 def test_measuring_changes_nothing_of_the_learners(case: str) -> None:
     learners = [small_learner(case, agent) for agent in range(6)]
     before = [bits(learner) for learner in learners]
-    way, seconds = fastest_training(learners, 2)
+    way, seconds = fastest_training(learners, 2, GROUP)
     assert set(seconds) == {"looped", "threads", 4, "stacked"}
     assert way in seconds
     assert all(0 < number < 5 for number in seconds.values())
@@ -34,9 +36,13 @@ def test_measuring_changes_nothing_of_the_learners(case: str) -> None:
 
 def test_learners_that_cannot_be_stacked_are_looped_or_in_threads() -> None:
     learners: list[Learner] = [PPO(linear_policy(seed), SETTINGS, seed) for seed in range(3)]
-    assert fastest_training(learners, 1)[0] == "looped"
-    assert fastest_training(learners, 2)[0] == "threads"
-    assert set(fastest_training([*learners, small_learner("dqn")], 1)[1]) == {"looped"}
+    before = [{name: one.clone() for name, one in learner.network.state_dict().items()} for learner in learners]
+    assert fastest_training(learners, 1, GROUP) == ("looped", {})
+    way, seconds = fastest_training(learners, 2, GROUP)
+    assert set(seconds) == {"looped", "threads"}
+    assert way in seconds
+    for one, learner in zip(before, learners, strict=True):
+        assert all(torch.equal(one[name], tensor) for name, tensor in learner.network.state_dict().items())
 
 
 def test_way_of_acting_is_measured() -> None:

@@ -87,9 +87,19 @@ def resolved(config: S, of: Game, tell: Callable[[str, str], None]) -> S:
         chosen["parallel_actions"] = _fastest_actions(config, of, tell)
     if config.parallel.parallel_training == "auto":
         chosen["parallel_training"] = _fastest_training(config, of, tell)
+    _tell_who_is_alone(config, of, tell)
     measured = tuple(name for name in MEASURED if name in chosen or name in config.parallel.measured)
     parallel = config.parallel.model_copy(update={**chosen, "measured": measured})
     return config.model_copy(update={"parallel": parallel})
+
+
+def _tell_who_is_alone(config: SocietyRun, of: Game, tell: Callable[[str, str], None]) -> None:
+    """Stacks are of networks of action values; who learns by PPO is computed one by one, whatever is asked for."""
+    asked = [getattr(config.parallel, name) for name in ("parallel_actions", "parallel_training")]
+    agents = agents_of_run(config, len(of.seats))
+    alone = [str(seat) for seat, agent in enumerate(agents) if isinstance(agent.learner, PPOConfig)]
+    if alone and any(way not in ("auto", "looped", "threads") for way in asked):
+        tell("mode", f"agents that learn by PPO ({', '.join(alone)}) act and learn one by one: only others are stacked")
 
 
 def _fastest_actions(config: SocietyRun, of: Game, tell: Callable[[str, str], None]) -> Actions:
@@ -108,7 +118,8 @@ def _fastest_training(config: SocietyRun, of: Game, tell: Callable[[str, str], N
     from keisei.learning.choosing import fastest_training
 
     learners = [run_agent_learner(config, of, seat) for seat in range(len(of.seats))]
-    way, seconds = fastest_training(learners, config.parallel.learner_threads)
+    group = replace(of.group, lanes=np.arange(config.environment.copies, dtype=np.int32), legal="mask")
+    way, seconds = fastest_training(learners, config.parallel.learner_threads, group)
     tell("mode", f"parallel_training: {_told(way, seconds)}")
     return way
 

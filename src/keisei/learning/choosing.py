@@ -6,6 +6,7 @@ must beat: they are chosen only where they take clearly less time.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,23 +27,30 @@ from keisei.threads import torch_threads
 
 _MOST_TWINS = 32
 _ROUNDS, _SECONDS = 5, 3.0
+_STEPS = 32
+"""So long is what learners that keep no memory learn from."""
 _CLEARLY = 0.95
 """What another way may take of the time of the first, to be chosen."""
 
 Way = TypeVar("Way")
 
 
-def fastest_training(learners: Sequence[Learner], threads: int) -> tuple[Training, Mapping[Training, float]]:
-    """How a population of these learners trains the fastest; and the seconds that each way took for some of them."""
-    own = [learner for learner in learners if isinstance(learner, QLearner)]
+def fastest_training(
+    learners: Sequence[Learner], threads: int, group: Group
+) -> tuple[Training, Mapping[Training, float]]:
+    """How a population of these learners trains the fastest; and the seconds that each way took for some of them.
+
+    `group` is of one agent's lanes. Only learners of action values are ever stacked; the others learn one by one.
+    """
+    some = learners[:: -(-len(learners) // _MOST_TWINS)]
+    alike = sum(isinstance(learner, QLearner) for learner in some)
     ways: list[Training] = ["looped", *(["threads"] if threads > 1 else [])]  # type: ignore[list-item]
-    if not own:  # nothing of theirs can be stacked
-        return ways[-1], {}
-    some = own[:: -(-len(own) // _MOST_TWINS)]
-    ways += [size for size in (4, 8, 16) if size < len(some)]
-    ways += ["stacked"] if len(some) > 1 else []
+    ways += [size for size in (4, 8, 16) if size < alike]
+    ways += ["stacked"] if alike > 1 else []
+    if len(ways) == 1:
+        return ways[0], {}
     with torch_threads(1):
-        return _fastest({way: _epoch(some, way, threads) for way in ways})
+        return _fastest({way: _epoch(some, way, threads, group) for way in ways})
 
 
 def fastest_actions(
@@ -71,10 +79,17 @@ def _fastest(ways: Mapping[Way, Callable[[], None]]) -> tuple[Way, Mapping[Way, 
     return (best if seconds[best] < _CLEARLY * seconds[first] else first), seconds
 
 
-def _epoch(learners: Sequence[QLearner], way: Training, threads: int) -> Callable[[], None]:
-    twins = [_twin(learner, agent) for agent, learner in enumerate(learners)]
+def _epoch(learners: Sequence[Learner], way: Training, threads: int, group: Group) -> Callable[[], None]:
+    twins = [
+        _twin(one, agent) if isinstance(one, QLearner) else copy.deepcopy(one) for agent, one in enumerate(learners)
+    ]
     population = Population(twins, way, threads=threads, on_failure=_raise)
-    short = [_life(learner, 1) for learner in learners]
+    short = [
+        _life(one.memory.group, len(one.memory.action), 1)
+        if isinstance(one, QLearner)
+        else _life(group, len(group.lanes), _STEPS)
+        for one in learners
+    ]
 
     def epoch() -> None:
         population.learn(short, 0, 0.0)
@@ -88,12 +103,11 @@ def _twin(learner: QLearner, agent: int) -> QLearner:
     lanes, depth = learner.memory.action.shape
     policy = ValuePolicy(network, learner.encode)
     twin = type(learner)(policy, learner.memory.group, learner.settings, seed=0, agent=agent, lanes=lanes)
-    twin.remember(_life(learner, depth))
+    twin.remember(_life(learner.memory.group, lanes, depth))
     return twin
 
 
-def _life(learner: QLearner, steps: int) -> Rollout:
-    lanes, group = len(learner.memory.action), learner.memory.group
+def _life(group: Group, lanes: int, steps: int) -> Rollout:
     everything = replace(group, lanes=np.arange(lanes, dtype=np.int32), legal="mask")
     layout = RolloutLayout(everything, steps, finals=True)
     rollout = layout.rollout(layout.allocate(1))
