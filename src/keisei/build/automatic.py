@@ -44,11 +44,13 @@ def chosen(
         tell("mode", f"no workers: one process collects the whole run in about {left:.1f} s")
         return serial(None)
     if ahead:  # a thread beside the learner's would take its turns from it, so speed alone does not count
-        tell("mode", f"{_workers(number)}: what this process learns meanwhile does not slow them down")
+        alone = f"{here:,.0f} steps/s in one process"
+        tell("mode", f"{_workers(number)}: what this process learns meanwhile does not slow them down ({alone})")
         return workers(number)
     there, seconds = workers(number), config.environment.copies * config.parallel.rollout_length / here
     if seconds > _LONG_SECONDS:
-        tell("mode", f"{_workers(number)}: one process takes about {seconds:.1f} s for a rollout")
+        alone = f"about {seconds:.1f} s for a rollout, {here:,.0f} steps/s"
+        tell("mode", f"{_workers(number)}: one process takes {alone}; handing it over costs next to nothing")
         return there
     there.publish(serial(1).policy.network.state_dict(), 0)
     theirs = measured(there)[0]
