@@ -79,7 +79,8 @@ def _section(name: str, section: type[Section]) -> str:
 def _row(key: str, field: FieldInfo) -> str:
     default = field.get_default(call_default_factory=True, validated_data={})
     shown = "–" if default is PydanticUndefined else f"`{default}`"
-    return f"| `{key}` | {shown} | {allowed(field)} | {field.description} |"
+    meaning = " ".join((field.description or "").split())  # a row is one line
+    return f"| `{key}` | {shown} | {allowed(field)} | {meaning} |"
 
 
 if __name__ == "__main__":
