@@ -229,9 +229,10 @@ Draw = Callable[[Float32, UInt32, Array, Int32, Float32, float], tuple[Int64, In
 actions, places in the lists, and log-probabilities, `[B]` each."""
 
 
-def has_cells(network: Network) -> bool:
-    """Whether a network's logits are sums of cells."""
-    return isinstance(network, TwoHeadedNetwork) and isinstance(network.policy, ConvolutionalPolicy)
+def cell_head(network: Network) -> ConvolutionalPolicy | None:
+    """The policy head of a network whose logits are sums of cells."""
+    head = network.policy if isinstance(network, TwoHeadedNetwork) else None
+    return head if isinstance(head, ConvolutionalPolicy) else None
 
 
 class CellPolicy(Policy):
@@ -242,9 +243,9 @@ class CellPolicy(Policy):
 
     def __init__(self, network: Network, encode: Encoder, draw: Draw, temperature: float = 1.0) -> None:
         super().__init__(network, encode, temperature)
-        assert isinstance(network, TwoHeadedNetwork)
-        assert isinstance(network.policy, ConvolutionalPolicy)
-        self._head = network.policy
+        head = cell_head(network)
+        assert head is not None
+        self._head = head
         self._draw = draw
         self._parts = np.ascontiguousarray(self._head.parts.numpy().T).astype(np.uint32)  # -1 becomes the largest
 

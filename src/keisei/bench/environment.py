@@ -23,7 +23,7 @@ F32_MASK = Form("float32", "mask")
 PACKED_LIST = Form("packed", "list")
 
 CSHOGI = "cshogi.planes_119"  # its networks' planes, and a mask
-COMPARED = ("env_u8_list", "env_u8_list_256", "env_f32_mask", "env_f32_mask_256")
+COMPARED = ("env_u8_list", "env_u8_list_256", "env_f32_mask", "env_f32_mask_256", "env_f32_mask_drawn")
 
 
 def run(settings: Settings) -> Report:

@@ -24,7 +24,7 @@ from keisei.config_learner import PPOConfig
 from keisei.environment import Int64
 from keisei.learning.ppo import PPO
 from keisei.networks import Network
-from keisei.policy import Policy
+from keisei.policy import Policy, cell_head
 from keisei.rollout import Rollout
 from keisei.threads import torch_threads
 
@@ -92,7 +92,10 @@ class Playing:
 
 
 class BareForward:
-    """The network alone, on input that is ready: positions and legal moves of the last rollout, a block at a time."""
+    """The network alone, on input that is ready: positions and legal moves of the last rollout, a block at a time.
+
+    Of a network whose logits are sums of cells, the cells: acting sums up only those of legal moves, natively.
+    """
 
     name = "forward"
 
@@ -107,11 +110,20 @@ class BareForward:
         plies = 0
         start = time.process_time()
         for seen, actions in cycle(inputs):
-            self._policy.network(seen, actions)
+            self._pass(self._policy.network, seen, actions)
             plies += len(seen)
             if (spent := time.process_time() - start) >= seconds:
                 break
         return Sample(plies, spent)
+
+    def _pass(self, network: Network, seen: Tensor, actions: Tensor | None) -> None:
+        head = cell_head(network)
+        if head is None:
+            network(seen, actions)
+            return
+        features = network.body(seen)
+        network.judge_value(features)
+        head.cells(features)
 
     def _inputs(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         block = self._playing.rollout.block(0)

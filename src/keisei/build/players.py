@@ -85,9 +85,9 @@ def policy(section: NetworkConfig, of: Game, seed: int) -> Policy:
 
 def policy_of(network: Network, of: Game) -> Policy:
     """A policy that acts by a network in the way that is fastest for a game."""
-    from keisei.policy import CellPolicy, Policy, has_cells
+    from keisei.policy import CellPolicy, Policy, cell_head
 
-    if of.draw is not None and has_cells(network):
+    if of.draw is not None and cell_head(network) is not None:
         return CellPolicy(network, of.encoder(), of.draw)
     return Policy(network, of.encoder())
 
