@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 
 import numpy as np
@@ -53,13 +53,15 @@ def run(settings: Settings) -> Report:
         contenders = (
             playing,
             BareForward(learner.policy, playing),
+            BareCells(learner.policy, playing),
             Learning(learner, playing),
             BareSteps(learner, playing, section.minibatch_size),
         )
         measured = take_turns(contenders, settings)
+    by_cells = replace(measured["collect"], name="collect_by_cells")
     results = []
-    for ours, bare in (("collect", "forward"), ("update", "step")):
-        results += [result_against(measured[ours], UNIT, measured[bare], bare), result(measured[bare], UNIT)]
+    for ours, bare in ((measured["collect"], "forward"), (by_cells, "forward_cells"), (measured["update"], "step")):
+        results += [result_against(ours, UNIT, measured[bare], bare), result(measured[bare], UNIT)]
     network = f"{config.network.kind} {config.network.depth}×{config.network.width}"
     shape = f"blocks of {config.parallel.block_size}, rollouts of {config.parallel.rollout_length} steps"
     return Report("learning", machine, tuple(results), (f"the network is {network}; {shape}",))
@@ -92,10 +94,7 @@ class Playing:
 
 
 class BareForward:
-    """The network alone, on input that is ready: positions and legal moves of the last rollout, a block at a time.
-
-    Of a network whose logits are sums of cells, the cells: acting sums up only those of legal moves, natively.
-    """
+    """The network alone, on input that is ready: positions and legal moves of the last rollout, a block at a time."""
 
     name = "forward"
 
@@ -117,19 +116,26 @@ class BareForward:
         return Sample(plies, spent)
 
     def _pass(self, network: Network, seen: Tensor, actions: Tensor | None) -> None:
-        head = cell_head(network)
-        if head is None:
-            network(seen, actions)
-            return
-        features = network.body(seen)
-        network.judge_value(features)
-        head.cells(features)
+        network(seen, actions)
 
     def _inputs(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         block = self._playing.rollout.block(0)
         steps = block.reward.shape[1]
         for step in range(0, steps, max(1, steps // READY_INPUTS)):
             yield self._policy.encode(block.observation[0, step]).clone(), block.choices_at(step).actions
+
+
+class BareCells(BareForward):
+    """The same up to the cells that logits are sums of: acting sums up only those of legal moves, natively."""
+
+    name = "forward_cells"
+
+    def _pass(self, network: Network, seen: Tensor, actions: Tensor | None) -> None:
+        head = cell_head(network)
+        assert head is not None, "the policy head of the run that is measured has cells"
+        features = network.body(seen)
+        network.judge_value(features)
+        head.cells(features)
 
 
 class Learning:
