@@ -8,10 +8,12 @@ from typing import Annotated
 import pytest
 from pydantic import Field, ValidationError, model_validator
 
-from keisei.config import ShogiEnvironmentConfig
+from keisei.config import ShogiEnvironmentConfig, load_run
 from keisei.config import ShogiRun as Config
 from keisei.errors import ConfigError
 from keisei.sections import Section, check, load
+
+CONFIGS = Path(__file__).parent.parent / "configs"
 
 
 class Seat(Section):
@@ -231,3 +233,9 @@ def test_every_key_says_what_it_means(section: type[Section]) -> None:
     if section is not Config:
         assert [name for name, field in section.model_fields.items() if not field.description] == []
     assert section.__doc__
+
+
+def test_every_run_that_is_handed_out_loads_as_it_stands() -> None:
+    loaded = {path.stem: load_run(path) for path in CONFIGS.glob("*.yaml")}
+    worlds = {name.replace("-", "_") for name in loaded if not name.startswith(("shogi", "smoke"))}
+    assert {run.environment.name for run in loaded.values()} == {"shogi"} | worlds
