@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
@@ -43,6 +49,40 @@ def test_many_lanes_do_the_same_on_any_number_of_threads(copies: int, threads: i
         actions = one.play_at_random()
         many.play(actions)
     assert np.array_equal(many.saved(), one.saved())
+
+
+@contextmanager
+def counting() -> Iterator[Callable[[], int]]:
+    """Another thread that counts whenever it may; nobody is made to let it, as long as this lasts."""
+    counted, over, before = [0], threading.Event(), sys.getswitchinterval()
+
+    def count() -> None:
+        while not over.is_set():
+            counted[0] += 1
+            time.sleep(0.0002)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    sys.setswitchinterval(100)
+    try:
+        yield lambda: counted[0]
+    finally:
+        sys.setswitchinterval(before)
+        over.set()
+        thread.join()
+
+
+def test_other_threads_of_python_run_while_games_are_stepped() -> None:
+    table = Table(40_000, observation="packed", move_limit=4)
+    legal = table.observation[0].legal
+    advanced = []
+    with counting() as counted:
+        for _ in range(3):  # each takes a while, in which a busy machine may still run something else
+            actions = (legal.actions[legal.offsets[:-1]].astype(np.int64),)
+            before = counted()
+            table.environment.step(actions, table.outcome, table.observation)
+            advanced.append(counted() - before)
+    assert max(advanced) > 0
 
 
 def test_lanes_and_seeds_have_streams_of_their_own() -> None:
