@@ -10,6 +10,8 @@ import pytest
 
 from keisei.environment import NO_SEAT, PASS, Array, Int32, Int64, LegalForm, Observation, new_observation, new_step
 from keisei.opponents import Draws, GreedyOpponent, Opponent, RandomOpponent, philox, random_actions, uniform
+from shogi_table import Table
+from small_shogi import MOST_MOVES
 from tictactoe import TicTacToe
 
 
@@ -158,3 +160,11 @@ def test_random_actions_are_legal_and_pass_where_none_is() -> None:
     others = np.arange(20) != 4
     assert chosen[4] == PASS
     assert (environment.board[np.arange(20), chosen] == 0)[others].all()
+
+
+def test_each_of_593_moves_is_chosen_at_random() -> None:
+    table = Table(500, openings=(MOST_MOVES,), move_limit=8)
+    random = RandomOpponent(4)
+    chosen = [random(table.environment.groups[0], table.observation[0]) for _ in range(24)]
+    assert np.unique(chosen).tolist() == table.legal(0)
+    table.play(chosen[0].tolist())

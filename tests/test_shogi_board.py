@@ -16,6 +16,7 @@ import reference_encoding as encoding
 import reference_shogi as reference
 from keisei.errors import ConfigError, IllegalMoveError, KeiseiError, NotationError
 from keisei.shogi import Board, Outcome
+from small_shogi import MOST_MOVES
 
 HANDICAPS = {
     "lance": "lnsgkgsn1/1r5b1",
@@ -123,6 +124,11 @@ def test_usi_position_without_moves(text: str) -> None:
 def test_usi_text_without_a_position_is_refused(text: str) -> None:
     with pytest.raises(NotationError):
         Board.from_usi(text)
+
+
+def test_all_593_moves_are_listed() -> None:
+    moves = Board(MOST_MOVES).legal_moves()
+    assert len(moves) == len(set(moves)) == 593
 
 
 def test_usi_position_with_an_illegal_move_names_it() -> None:

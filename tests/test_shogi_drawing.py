@@ -9,7 +9,7 @@ from keisei.environment import Array, Float32, Float64, Int32, Int64, UInt32
 from keisei.policy import CellPolicy, ListedChoices, Policy
 from keisei.shogi.actions import ACTIONS, MOST_LEGAL, draw_actions
 from shogi_table import Table
-from small_shogi import small_game, small_policy
+from small_shogi import MOST_MOVES, small_game, small_policy
 
 ALMOST_ONE = float(np.float32(1 - 2**-23))
 NO_CELL = 2**32 - 1
@@ -117,6 +117,17 @@ def test_cell_that_is_not_a_number_shows() -> None:
         cells[0, place] = np.nan
         *_, log_probability = draw(cells, of, np.arange(3, dtype=np.uint16), np.array([0, 3], np.int32), 0.5)
         assert np.isnan(log_probability[0])
+
+
+def test_each_of_593_moves_has_its_share_of_the_unit_interval() -> None:
+    table = Table(593, observation="packed", openings=(MOST_MOVES,), move_limit=1)
+    legal = table.observation[0].legal
+    listed = np.asarray(legal.actions[: legal.offsets[-1]])
+    numbers = (np.arange(593) + 0.5) / 593
+    action, choice, log_probability = draw(np.zeros((593, 4)), parts(cells=4), listed, legal.offsets, numbers)
+    assert choice.tolist() == list(range(593))
+    assert sorted(action.tolist()) == table.legal(0)
+    np.testing.assert_allclose(log_probability, -np.log(593), rtol=1e-5)
 
 
 def test_lane_in_which_nothing_is_legal_spoils_nothing() -> None:
