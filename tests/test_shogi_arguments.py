@@ -187,20 +187,21 @@ def test_one_wrong_action_among_legal_ones_plays_none_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "expected"),
     [
-        lambda a: (a.astype(np.float64),),
-        lambda a: (a.astype(np.bool_),),
-        lambda a: (a.astype(np.str_),),
-        lambda a: (a.astype(object),),
-        lambda a: (np.full(len(a), 2**64 - 1, np.uint64),),
-        lambda a: (a[:-1],),
-        lambda a: (np.append(a, a[0]),),
-        lambda a: (a[:, None],),
-        lambda a: (a[0],),
-        lambda a: (a[:0],),
-        lambda a: (),
-        lambda a: (a, a),
+        (lambda a: (a.astype(np.float64),), "integers that int64 holds [4], found float64 [4]: action {}.0 of lane 0"),
+        (lambda a: (a.astype(np.bool_),), "integers that int64 holds [4], found bool [4]: action True of lane 0"),
+        (lambda a: (a.astype(np.str_),), "integers that int64 holds [4], found <U21 [4]: action '{}' of lane 0"),
+        (lambda a: (a.astype(object),), "integers that int64 holds [4], found object [4]: action {} of lane 0"),
+        (lambda a: (np.full(4, 2**64 - 1, np.uint64),), "found uint64 [4]: action 18446744073709551615 of lane 0"),
+        (lambda a: (a[:-1],), "integers that int64 holds [4], found int64 [3]: action {} of lane 0"),
+        (lambda a: (np.append(a, a[0]),), "integers that int64 holds [4], found int64 [5]: action {} of lane 0"),
+        (lambda a: (a[:, None],), "integers that int64 holds [4], found int64 [4, 1]: action {} of lane 0"),
+        (lambda a: (a[0],), "integers that int64 holds [4], found int64 []: action {} of lane 0"),
+        (lambda a: (a[:0],), "integers that int64 holds [4], found int64 [0]: no action of lane 0"),
+        (lambda a: (), "expected one array of actions, found 0: no action of lane 0"),
+        (lambda a: (a, a), "expected one array of actions, found 2: action {} of lane 0"),
+        (lambda a: a, "expected one array of actions, found 4: action {} of lane 0"),
     ],
     ids=[
         "float",
@@ -215,12 +216,15 @@ def test_one_wrong_action_among_legal_ones_plays_none_of_them() -> None:
         "none",
         "no group",
         "two groups",
+        "bare array",
     ],
 )
-def test_actions_of_wrong_type_or_shape_are_refused(change: Callable[[Array], Sequence[Array]]) -> None:
+def test_actions_of_wrong_type_or_shape_are_refused(change: Callable[[Array], Sequence[Array]], expected: str) -> None:
     table = Table(4)
     table.play_at_random()
-    refused(table, change(all_legal(table)))
+    actions = all_legal(table)
+    message = refused(table, change(actions))
+    assert f"{expected.format(actions[0])}, in '{table.environment.sfen(0)}'" in message
 
 
 def test_lane_that_passes_stays_as_it_is_while_others_play_on() -> None:

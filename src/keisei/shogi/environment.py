@@ -127,14 +127,20 @@ class ShogiEnvironment:
 
     def _checked_actions(self, actions: Sequence[Array]) -> Int64:
         if len(actions) != 1:
-            raise ActionError(f"expected one array of actions, found {len(actions)}")
+            raise ActionError(f"expected one array of actions, found {len(actions)}: {self._first(actions)}")
         chosen = np.asarray(actions[0])
         if chosen.shape != (self.copies,) or chosen.dtype.kind not in "iu" or chosen.dtype == np.uint64:
             raise ActionError(
-                f"expected actions as signed or 16-bit integers [{self.copies}], "
-                f"found {chosen.dtype} {list(chosen.shape)}; lane 0 stands at '{self.sfen(0)}'"
+                f"expected actions as integers that int64 holds [{self.copies}], "
+                f"found {chosen.dtype} {list(chosen.shape)}: {self._first(actions)}"
             )
         return np.ascontiguousarray(chosen, np.int64)
+
+    def _first(self, actions: Sequence[Array]) -> str:
+        """The first lane, with what is given as its action, in words."""
+        given = [action for array in actions[:1] for action in np.asarray(array).ravel()[:1].tolist()]
+        which = f"action {given[0]!r}" if given else "no action"
+        return f"{which} of lane 0, in '{self.sfen(0)}'"
 
     def _wrong_action(self, action: int, lane: int) -> str:
         if not 0 <= action < ACTIONS:
