@@ -1,4 +1,4 @@
-"""The core by itself, under the address and undefined-behaviour sanitizers: perft, the rules and the fuzzer."""
+"""The core by itself, under the address and undefined-behaviour sanitizers: perft, the rules, the fuzzer and lanes."""
 
 from __future__ import annotations
 
@@ -78,3 +78,9 @@ def test_no_text_breaks_the_core(count: int) -> None:
     result = run("fuzz", str(count), "7")
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"{count} texts, no fault" in result.stdout
+
+
+def test_damaged_states_of_lanes_are_refused() -> None:
+    result = run("lanes", "1000", "7")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "1000 steps, 1000 damaged states refused" in result.stdout
