@@ -121,6 +121,18 @@ def test_import_in_the_right_direction_is_allowed(tmp_path: Path, path: str, lin
     assert complaints(tmp_path) == []
 
 
+def mapped(readme: str) -> set[str]:
+    """The parts of the package that the map of the folders names."""
+    rows = re.findall(r"^\| (`[^|]+) \|", readme.partition("\n## Where things are\n")[2].partition("\n## ")[0], re.M)
+    places = [place.removeprefix("src/keisei/").rstrip("/") for row in rows for place in re.findall("`([^`]+)`", row)]
+    return {path.stem for place in places for path in SOURCES.glob(place)}
+
+
+def test_every_part_of_the_package_is_on_the_map_of_the_readme() -> None:
+    there = {path.stem for path in SOURCES.iterdir()}
+    assert {name for name in ORDER if name in there} <= mapped((ROOT / "README.md").read_text(encoding="utf-8"))
+
+
 def test_only_the_bindings_include_nanobind_and_python() -> None:
     foreign = re.compile(r'#\s*include\s*[<"](nanobind/|Python\.h)')
     sources = [file for file in (ROOT / "csrc").rglob("*") if file.suffix in (".cpp", ".hpp", ".h")]
