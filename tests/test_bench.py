@@ -27,7 +27,7 @@ from keisei.bench.harness import (
     take_turns,
 )
 from keisei.bench.machine import describe, held_to
-from keisei.bench.peer import PROGRAMS, contenders_of, note_on, running_peer
+from keisei.bench.peer import PROGRAMS, contenders_of, note_on, python_of, running_peer
 from keisei.bench.self_play import REPLAYED_STEPS, Form, ReplayedSelfPlay, SelfPlay, draw
 from keisei.cli import app
 from keisei.environment import Legal
@@ -258,13 +258,36 @@ def test_the_command_ends_with_the_json_line() -> None:
     assert set(report["results"][0]) == {"name", "value", "unit", "against", "ratio"}
 
 
+def results_of(benchmark: str) -> dict[str, str | None]:
+    """What a short measurement's JSON line names, each with what it is compared with."""
+    ran = CliRunner().invoke(app, ["bench", benchmark, "--json", "--rounds", "1", "--seconds", "0.001"])
+    assert ran.exit_code == 0, ran.output
+    report = json.loads(ran.stdout.splitlines()[-1])
+    assert report["benchmark"] == benchmark
+    assert all(one["value"] > 0 for one in report["results"])
+    assert all((one["against"] is None) == (one["ratio"] is None) for one in report["results"])
+    return {one["name"]: one["against"] for one in report["results"]}
+
+
 @pytest.mark.slow
 def test_blocks_of_every_size_are_measured() -> None:
-    ran = CliRunner().invoke(app, ["bench", "blocks", "--json", "--rounds", "1", "--seconds", "0.001"])
-    assert ran.exit_code == 0, ran.output
-    results = json.loads(ran.stdout.splitlines()[-1])["results"]
-    assert [one["name"] for one in results] == [f"blocks_of_{size}" for size in (8, 16, 32, 64, 128, 256)]
-    assert all(one["value"] > 0 for one in results)
+    assert list(results_of("blocks")) == [f"blocks_of_{size}" for size in (8, 16, 32, 64, 128, 256)]
+
+
+@pytest.mark.slow
+def test_the_environment_is_measured_by_the_promised_names() -> None:
+    against = results_of("environment")
+    cshogi = "cshogi" if python_of("cshogi").exists() else None
+    assert against["env_u8_list"] == against["env_f32_mask"] == cshogi
+    assert against["env_packed_list"] is against["bytes_per_game"] is None
+    if len(os.sched_getaffinity(0)) > 1:
+        assert against["env_2_threads"] == "one"
+
+
+@pytest.mark.slow
+def test_learning_is_measured_by_the_promised_names() -> None:
+    against = results_of("learning")
+    assert (against["collect"], against["update"]) == ("forward", "step")
 
 
 def test_a_core_that_does_not_exist_is_refused() -> None:
