@@ -445,11 +445,14 @@ def test_manifest_with_an_impossible_entry_is_refused(folder: Path, name: str, e
 # --- malice ----------------------------------------------------------------------------------------------------------
 
 
-class Malice:
-    """Runs code when it is unpickled."""
+MARK = "keisei-was-here"
 
-    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
-        return os.system, ("touch /tmp/keisei-was-here",)
+
+class Malice:
+    """Runs code when it is unpickled: it leaves a mark in the folder where the program works."""
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return os.mkdir, (MARK,)
 
 
 def zipped_pickle(path: Path) -> bytes:
@@ -548,10 +551,16 @@ def test_forged_texts_cost_a_sentence_and_little_memory(folder: Path, name: str,
     assert cheap_refusal(folder).startswith(f"{name}: ")
 
 
-def test_zip_with_a_pickle_runs_no_code(folder: Path, tmp_path: Path) -> None:
-    forge(folder, WEIGHTS, zipped_pickle(tmp_path))
+@pytest.mark.parametrize("zipped", [True, False])
+def test_weights_with_a_pickle_run_no_code(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zipped: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    forge(folder, WEIGHTS, zipped_pickle(tmp_path) if zipped else pickle.dumps(Malice()))
     assert "a header of" in refusal(folder)
-    assert not Path("/tmp/keisei-was-here").exists()
+    assert not (tmp_path / MARK).exists()
+    pickle.loads(pickle.dumps(Malice()))
+    assert (tmp_path / MARK).exists(), "whoever unpickles it runs it"
 
 
 def test_huge_files_without_content_are_refused_at_once(folder: Path) -> None:
