@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from keisei import build
+from keisei.arena.player import PastSelf
 from keisei.checkpoint import folder_of, numbers, read
+from keisei.config import load_run
 from keisei.errors import CheckpointError, ConfigError
 from keisei.stopping import Stopped
 from keisei.train import GROUPS, Training
@@ -110,6 +113,23 @@ def test_matches_are_played_in_intervals_and_at_the_end(tmp_path: Path) -> None:
     assert matches.asked == [(2, 4), (4, 4), (5, 10)]
     scored = [record["iteration"] for record in records(tmp_path) if "evaluate/nobody/score" in record]
     assert scored == [2, 4, 5]
+
+
+def test_the_past_is_the_oldest_checkpoint_that_is_kept(tmp_path: Path) -> None:
+    kept_two = ("run.keep_checkpoints=2", "environment.options={}")
+    with training(tmp_path, total(2), *kept_two) as made:
+        made.run()
+    matches = "evaluation={interval: 0, final_games: 2, against: [past], opening_plies: 2}"
+    with training(tmp_path, total(4), *kept_two, matches) as made:
+        made.run()
+    assert numbers(tmp_path) == [2, 4]
+    assert [record.get("evaluate/past/iteration") for record in records(tmp_path)] == [None] * 4 + [2]
+    past = build.opponent("past", build.game(load_run(tmp_path / "config.yaml")), tmp_path)(0)
+    assert isinstance(past, PastSelf)
+    weights = past.policy.network.state_dict()
+    oldest, newest = (read(folder_of(tmp_path, number)).weights for number in numbers(tmp_path))
+    assert all(torch.equal(tensor, oldest[name]) for name, tensor in weights.items())
+    assert any(not torch.equal(tensor, newest[name]) for name, tensor in weights.items())
 
 
 def test_matches_left_undone_are_played_when_the_run_goes_on(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from keisei.arena.match import evaluate
-from keisei.arena.player import NetworkOpponent, Play
+from keisei.arena.player import NetworkOpponent, PastSelf, Play
 from keisei.arena.result import MatchResult
 from keisei.environment import Array, Environment, Group, Observation
 from keisei.opponents import Opponent
@@ -30,7 +30,10 @@ class MatchEvaluator:
     stop: StopRequest
 
     def evaluate(self, iteration: int, games: int) -> dict[str, float]:
-        """Numbers to record, such as `evaluate/random/score`. Raises Stopped where the run is asked to stop."""
+        """Numbers to record, such as `evaluate/random/score`. Raises Stopped where the run is asked to stop.
+
+        An earlier self of the run is told by its iteration.
+        """
         numbers: dict[str, float] = {}
         for name, build in self.opponents.items():
             opponent = build(self.seed)
@@ -38,6 +41,8 @@ class MatchEvaluator:
                 continue
             rating = self.match(opponent, games).rating
             found = {"score": rating.score, "elo": rating.elo, "elo_low": rating.elo_low, "elo_high": rating.elo_high}
+            if isinstance(opponent, PastSelf):
+                found["iteration"] = opponent.iteration
             numbers |= {f"evaluate/{name}/{what}": value for what, value in found.items()}
         return numbers
 

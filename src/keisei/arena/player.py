@@ -35,3 +35,11 @@ class NetworkOpponent:
                 uniform = (np.floor(numbers * 2**23) * 2**-23).astype(np.float32)
                 decision = self.policy.act(observation.values, choices, uniform)
         return np.where(decides, decision.action, PASS)
+
+
+class PastSelf(NetworkOpponent):
+    """The network as it was after an iteration of its run."""
+
+    def __init__(self, policy: Actor, seed: int, play: Play, *, iteration: int) -> None:
+        super().__init__(policy, seed, play)
+        self.iteration = iteration

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 _ON_CPU = DeviceConfig(kind="cpu", pipelined=False)
+_OPPONENT = 2
+"""Added to the seed of a match: what a network plays against the challenger, by chance, is its own."""
 
 
 def network(section: NetworkConfig, of: Game, seed: int) -> Network:
@@ -161,7 +163,7 @@ def checkpoint_policy(folder: Path, device: DeviceConfig = _ON_CPU) -> Actor:
 
 
 def opponent(name: str, of: Game, run: Path | None = None) -> BuildOpponent:
-    """An opponent by name: `random`, `greedy`, `past` (the run's oldest checkpoint), or a checkpoint's folder."""
+    """An opponent by name: `random`, `greedy`, `past` (the oldest checkpoint that the run keeps), or a folder."""
     from keisei.opponents import GreedyOpponent, RandomOpponent
 
     if name == "random":
@@ -176,13 +178,16 @@ def opponent(name: str, of: Game, run: Path | None = None) -> BuildOpponent:
 
 
 def _oldest(run: Path, seed: int) -> Opponent | None:
+    from keisei.arena.player import PastSelf
     from keisei.checkpoint import folder_of, numbers
 
     there = numbers(run)
-    return _of_folder(folder_of(run, there[0]), seed) if there else None
+    if not there:
+        return None
+    return PastSelf(checkpoint_policy(folder_of(run, there[0])), seed + _OPPONENT, "sample", iteration=there[0])
 
 
 def _of_folder(folder: Path, seed: int) -> Opponent:
     from keisei.arena.player import NetworkOpponent
 
-    return NetworkOpponent(checkpoint_policy(folder), seed + 2, "sample")
+    return NetworkOpponent(checkpoint_policy(folder), seed + _OPPONENT, "sample")
