@@ -107,7 +107,7 @@ def _garble_the_line(step: Step) -> None:
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         with contextlib.suppress(OSError):
             if os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:"):
-                os.write(descriptor, b"\\xff" * 100)
+                os.write(descriptor, b"\xff" * 100)
 
 
 def _write_astray(step: Step) -> None:
