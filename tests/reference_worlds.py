@@ -6,6 +6,7 @@ A world is a dictionary of layers, from (row, column) to a letter; its stream of
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 Cell = tuple[int, int]
@@ -49,7 +50,14 @@ class Chance:
 class Agent:
     cell: Cell
     heading: int = 0
-    returns: float = 0.0
+    earned: list[tuple[int, float]] = field(default_factory=list)  # turns, and what each of its steps paid
+
+    @property
+    def returns(self) -> float:
+        total = 0.0
+        for _, paid in self.earned:
+            total += paid
+        return total
 
 
 @dataclass
@@ -92,6 +100,10 @@ class Reference:
 
     def blocks(self, thing: str) -> bool:
         return thing == "wall"
+
+    def deeds(self, number: int) -> dict[str, float]:
+        """What an agent has done, by name; `world/…` is what all have."""
+        return {}
 
     # --- what holds for all
 
@@ -154,22 +166,51 @@ class Reference:
         self.paid = [0.0] * self.number_of_agents
         for number, action in enumerate(actions):
             self.act(number, action)
-        self.after()
-        self.turn += 1
-        self.change()
-        for agent, paid in zip(self.agents, self.paid, strict=True):
-            agent.returns += paid
+        self.finish_turn()
+        self.earn(self.turn)
         return self.paid, self.turn == self.max_turns
 
     def play_seat(self, number: int, action: int) -> tuple[list[float], bool]:
         """One agent's part of a turn in which each sees what the earlier ones did; the last one's ends the turn."""
-        self.paid = [0.0] * self.number_of_agents
+        self.paid, turn = [0.0] * self.number_of_agents, self.turn + 1
         self.act(number, action)
         if number == self.number_of_agents - 1:
-            self.after()
-            self.turn += 1
-            self.change()
+            self.finish_turn()
+        self.earn(turn)
         return self.paid, self.turn == self.max_turns
+
+    def finish_turn(self) -> None:
+        self.after()
+        self.turn += 1
+        self.change()
+
+    def earn(self, turn: int) -> None:
+        for agent, paid in zip(self.agents, self.paid, strict=True):
+            agent.earned.append((turn, paid))
+
+    # --- what ended episodes tell
+
+    def figures(self, number: int) -> dict[str, float]:
+        """What is told of an agent; NaN where it makes no sense."""
+        found = {"return": self.agents[number].returns, "world/sustainability": self.sustainability()}
+        if self.number_of_agents > 1:
+            found["world/gini"] = self.gini()
+        return found | self.deeds(number)
+
+    def gini(self) -> float:
+        returns = [agent.returns for agent in self.agents]
+        if min(returns) < 0 or max(returns) == 0:
+            return math.nan
+        apart = [abs(one - other) for one in returns for other in returns]
+        return sum(apart) / len(apart) / (2 * sum(returns) / len(returns))
+
+    def sustainability(self) -> float:
+        gained = [[turn for turn, paid in agent.earned if paid > 0] for agent in self.agents]
+        means = [sum(turns) / len(turns) for turns in gained if turns]
+        return sum(means) / len(means) if means else math.nan
+
+    def items(self, number: int, kinds: Iterable[str]) -> dict[str, float]:
+        return {kind.replace(" ", "_"): self.taken[number].count(kind) for kind in kinds}
 
     # --- what agents see
 
@@ -214,6 +255,9 @@ class TreasureHunt(Reference):
     def bump(self, number: int, thing: str) -> None:
         self.paid[number] -= 1.0
 
+    def deeds(self, number: int) -> dict[str, float]:
+        return self.items(number, self.pays)
+
 
 class Iowa(Reference):
     cards = {  # noqa: RUF012
@@ -238,13 +282,17 @@ class Iowa(Reference):
         if self.chance.happens(risk):
             self.paid[number] -= loss
 
+    def deeds(self, number: int) -> dict[str, float]:
+        return self.items(number, self.cards)
+
 
 class Tag(Reference):
     it = 0
     was_it: int | None = None
+    its: list[int]  # who was It at the end of each turn
 
     def furnish(self) -> None:
-        self.it, self.was_it = self.chance.below(self.number_of_agents), None
+        self.it, self.was_it, self.its = self.chance.below(self.number_of_agents), None, []
 
     def after(self) -> None:
         beside = [self.agent_at(cell) for cell in self.neighbours(self.agents[self.it].cell)]
@@ -252,6 +300,7 @@ class Tag(Reference):
         self.was_it = self.it
         if caught:
             self.it = caught[0]
+        self.its.append(self.it)
         for number in range(self.number_of_agents):
             if number != self.it:
                 self.paid[number] += 10.0
@@ -259,12 +308,16 @@ class Tag(Reference):
     def look(self, number: int) -> str:
         return "it" if number == self.it else "agent"
 
+    def deeds(self, number: int) -> dict[str, float]:
+        return {"turns_it": self.its.count(number)}
+
 
 class StagHunt(Reference):
     hunting: set[int]
+    done: list[tuple[str, int]]  # what, and who did it
 
     def begin(self) -> None:
-        self.hunting = set()
+        self.hunting, self.done = set(), []
         super().begin()
 
     def change(self) -> None:
@@ -281,6 +334,7 @@ class StagHunt(Reference):
     def act(self, number: int, action: int) -> None:
         if action == 4:
             self.hunting.add(number)
+            self.done.append(("hunts", number))
         else:
             self.walk(number, action)
 
@@ -296,21 +350,29 @@ class StagHunt(Reference):
                 for number in hunters:
                     self.paid[number] += 5.0
                     self.hunting.remove(number)
+                    self.done.append(("stags", number))
         for cell in [cell for cell in self.cells() if self.things.get(cell) == "hare"]:
             hunters = self.hunters(cell)
             if hunters:
                 del self.things[cell]
                 self.paid[hunters[0]] += 1.0
                 self.hunting.remove(hunters[0])
+                self.done.append(("hares", hunters[0]))
         self.hunting = set()
+
+    def deeds(self, number: int) -> dict[str, float]:
+        return {what: self.done.count((what, number)) for what in ("hunts", "stags", "hares")}
 
 
 class Cleanup(Reference):
     ground: dict[Cell, str]
     beams: dict[Cell, tuple[str, int]]  # its kind, and whose it is
+    done: list[tuple[str, int]]  # what, and who did it or had it done
+    polluted: list[float]  # the share of the river after each turn
 
     def lay_out(self) -> None:
         self.beams, self.ground = {}, dict.fromkeys(self.inner(), "sand")
+        self.done, self.polluted = [], []
         for row, column in self.inner():
             if row <= 6 or (row <= 12 and column in (15, 16)):
                 self.ground[row, column] = "river"
@@ -360,13 +422,25 @@ class Cleanup(Reference):
         if action < 4:
             self.walk(number, action)
             return
+        if action == 5:
+            self.done.append(("zaps", number))
         for cell in self.covered(number):
             self.beams[cell] = ("cleaning beam" if action == 4 else "zapping beam", number)
             if action == 4 and self.ground.get(cell) == "polluted":
                 self.ground[cell] = "river"
+                self.done.append(("cleaned", number))
             other = self.agent_at(cell)
             if action == 5 and other is not None:
                 self.paid[other] -= 1.0
+                self.done.append(("zapped", other))
+
+    def after(self) -> None:
+        self.polluted.append(len(self.of_ground("polluted")) / len(self.of_ground("river", "polluted")))
+
+    def deeds(self, number: int) -> dict[str, float]:
+        done = {what: self.done.count((what, number)) for what in ("cleaned", "zaps", "zapped")}
+        pollution = sum(self.polluted) / len(self.polluted)
+        return {**self.items(number, ["apple"]), "world/pollution": pollution, **done}
 
     def planes_at(self, cell: Cell) -> set[str]:
         seen = super().planes_at(cell)

@@ -1,4 +1,7 @@
-"""Every world against its reference, over thousands of random turns: each reward and, in one copy, each plane."""
+"""Every world against its reference, over thousands of random turns.
+
+Compared are each reward, what is told of each episode and, in one copy, each plane.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import pytest
 
 import keisei
 from keisei.config_worlds import ViewConfig
-from keisei.environment import NO_SEAT, Int64, UInt8, new_observation, new_step
+from keisei.environment import NO_SEAT, Float32, Int64, UInt8, new_observation, new_step
 from keisei.gridworld import GridworldEnvironment
 from reference_worlds import Chance, Cleanup, Empty, Iowa, Reference, StagHunt, Tag, TreasureHunt, philox
 
@@ -21,7 +24,7 @@ WORLDS: dict[str, tuple[type[Reference], int, int, int, int]] = {  # height, wid
     "iowa": (Iowa, 20, 20, 2, 100),
     "empty": (Empty, 11, 11, 1, 100),
 }
-TURNS = {"cleanup": 350}
+TURNS = {"cleanup": 350, "stag_hunt": 3000}
 
 
 PLAIN = ViewConfig()
@@ -44,7 +47,9 @@ BOTH = pytest.mark.parametrize("turns", ["simultaneous", "sequential"])
 @BOTH
 @pytest.mark.parametrize("name", WORLDS)
 def test_world_goes_as_its_reference(name: str, turns: str) -> None:
-    Comparison(name, turns).go_on(TURNS.get(name, 700))
+    comparison = Comparison(name, turns)
+    comparison.go_on(TURNS.get(name, 700))
+    assert comparison.happened >= set(comparison.references[0].deeds(0)), "each deed was done at least once"
 
 
 @BOTH
@@ -87,6 +92,7 @@ class Comparison:
             kind(height, width, self.agents, self.max_turns, Chance(SEED, FIRST_WORLD + i)) for i in range(copies)
         ]
         self.frames: list[list[UInt8]] = [[] for _ in range(self.agents)]  # of the first copy
+        self.happened: set[str] = set()  # what was told as more than nothing
         self.seen, self.step = new_observation(environment), new_step(environment)
         environment.reset(self.seen)
 
@@ -124,7 +130,18 @@ class Comparison:
                 assert np.array_equal(step.final[0][agent], expected), (turn, agent)
                 self.frames[agent].clear()
         if last:
+            self._compare_told(turn, copy)
             reference.begin()
+
+    def _compare_told(self, turn: int, copy: int) -> None:
+        """What is told of an episode."""
+        names = self.environment.groups[0].figures
+        told: Float32 = np.zeros((self.environment.lanes, len(names)), np.float32)
+        self.environment.tell(self.step.ended, told)
+        for agent in range(self.agents):
+            found = dict(zip(names, told[copy * self.agents + agent].tolist(), strict=True))
+            assert found == pytest.approx(self.references[copy].figures(agent), rel=1e-5, nan_ok=True), (turn, copy)
+            self.happened |= {name for name, value in found.items() if value > 0}
 
 
 def likely(environment: GridworldEnvironment, generator: np.random.Generator) -> Int64:

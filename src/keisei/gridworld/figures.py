@@ -69,7 +69,10 @@ class Figures:
 
 
 def gini(returns: Float64) -> Float64:
-    """The Gini coefficient of each world `[worlds]`, from `returns [worlds, agents]`: 0 is equal, 1 all for one."""
+    """The Gini coefficient of each world `[worlds]`, from `returns [worlds, agents]`.
+
+    0 is equal, and 1 - 1 / agents is all for one.
+    """
     total = returns.sum(1)
     apart = np.abs(returns[:, :, None] - returns[:, None]).sum((1, 2))
     known = (total > 0) & (returns >= 0).all(1)
