@@ -118,6 +118,25 @@ def test_change_in_one_agent_changes_no_bit_of_another(case: str, training: Trai
     assert [same(*pair) for pair in zip(*found, strict=True)] == [True, True, False, True, True]
 
 
+@pytest.mark.parametrize("training", ["looped", 2, "stacked", "threads"])
+@pytest.mark.parametrize("agent", [1, 3])
+def test_change_in_one_agent_changes_no_bit_of_one_of_another_kind(training: Training, agent: int) -> None:
+    """Agents 1 and 4 learn by PPO, 3 what actions are worth."""
+    found = []
+    for changed in (False, True):
+        learners = mixed()
+        population = Population(learners, training, threads=2, on_failure=silent)
+        population.learn(lives(0, 6), 0, 0.1)
+        if changed:
+            own = learners[agent]
+            assert isinstance(own, PPO | QLearner)
+            own.seed += 1
+        for epoch in (1, 2):
+            population.learn(lives(epoch, 6), epoch, 0.1)
+        found.append([everything(learner) for learner in learners])
+    assert [same(*pair) for pair in zip(*found, strict=True)] == [other != agent for other in range(6)]
+
+
 @pytest.mark.parametrize("training", ["looped", "stacked", "threads"])
 def test_no_two_agents_share_storage(training: Training) -> None:
     learners = mixed()
