@@ -8,20 +8,26 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from torch import nn
 
+from commands import wait_until
 from forked import gone_within, named_memory
 from harm import children
-from keisei.environment import Environment
+from keisei.environment import Environment, UInt8
 from keisei.errors import WorkerError
 from keisei.parallel.code import loaded_files, package_files
 from keisei.parallel.communication import resident_bytes
 from keisei.parallel.manager import ParallelManager, ParallelSettings
+from keisei.parallel.model_sync import ModelSynchronizer
+from keisei.parallel.starvation import state_of
 from keisei.policy import Policy, encode_numbers
+from trouble import stops
 from workers import (
     BLOCKS,
     GameName,
@@ -104,11 +110,65 @@ def test_statistics_tell_what_workers_did() -> None:
         numbers = manager.statistics()
         assert sum(numbers[f"worker/{place}/steps"] for place in range(2)) == rollout.steps
         assert sum(numbers[f"worker/{place}/games"] for place in range(2)) == rollout.ended.sum()
+        assert sum(numbers[f"worker/{place}/reward"] for place in range(2)) == rollout.reward.sum() != 0
+        assert [numbers[f"worker/{place}/restarts"] for place in range(2)] == [0, 0]
+        assert [numbers[f"worker/{place}/silent_seconds"] for place in range(2)] == [0, 0], "they wait for orders"
         assert numbers["parallel/syncs"] == 1
         assert numbers["parallel/sync_bytes"] > 0
         assert numbers["memory/all"] > numbers["memory/worker_0"] > 1e6
         manager.publish(network(NAME, 1).state_dict(), 1)
         assert manager.statistics()["parallel/version_lag"] == 1
+
+
+def test_statistics_tell_who_was_killed_and_keep_what_the_dead_did() -> None:
+    with managed() as manager:
+        manager.publish(network(NAME, 0).state_dict(), 0)
+        rewards = manager.collect(0).reward.sum()
+        os.kill(process_ids(manager)[1], signal.SIGKILL)
+        rewards += manager.collect(1).reward.sum()
+        numbers = manager.statistics()
+    assert [numbers[f"worker/{place}/restarts"] for place in range(2)] == [0, 1]
+    assert numbers["parallel/restarts"] == 1
+    assert sum(numbers[f"worker/{place}/reward"] for place in range(2)) == rewards != 0
+
+
+def test_statistics_tell_how_long_a_worker_has_been_silent(tmp_path: Path) -> None:
+    build = WithTrouble(stops, flag=tmp_path / "stopped")
+    with managed(rules(build=build)) as manager:
+        manager.start_workers(network(NAME, 0))
+        thread = threading.Thread(target=manager.collect, args=(0,))
+        began = time.monotonic()
+        thread.start()
+        wait_until((tmp_path / "stopped").exists)
+        stopped = time.monotonic()
+        time.sleep(0.4)
+        numbers = manager.statistics()
+        now = time.monotonic()
+        (silent,) = [place for place, process in enumerate(process_ids(manager)) if state_of(process) == "T"]
+        os.kill(process_ids(manager)[silent], signal.SIGCONT)
+        thread.join(20)
+        assert now - stopped - 0.2 < numbers[f"worker/{silent}/silent_seconds"] <= now - began
+        assert numbers[f"worker/{1 - silent}/silent_seconds"] == 0, "it waits for orders"
+        assert manager.statistics()[f"worker/{silent}/silent_seconds"] == 0
+        assert manager.statistics()["parallel/restarts"] == 0
+
+
+def test_statistics_tell_how_long_publishing_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    seal = ModelSynchronizer._seal
+
+    def seal_slowly(sync: ModelSynchronizer, places: Sequence[UInt8]) -> None:
+        time.sleep(0.02)
+        seal(sync, places)
+
+    monkeypatch.setattr(ModelSynchronizer, "_seal", seal_slowly)
+    with managed(workers=1) as manager:
+        began = time.perf_counter()
+        for version in range(4):
+            manager.publish(network(NAME, version).state_dict(), version)
+        took = time.perf_counter() - began
+        numbers = manager.statistics()
+    assert numbers["parallel/syncs"] == 4
+    assert 20 <= numbers["parallel/sync_ms"] <= 1e3 * took / 4
 
 
 def test_environment_without_saved_states_stays_with_its_worker_and_the_log_says_so_once() -> None:
