@@ -15,6 +15,8 @@ from keisei import build, failed_batch
 from keisei.checkpoint import files, folder_of, latest, numbers, read
 from keisei.config import load_run
 from keisei.errors import CheckpointError, LearningError
+from keisei.learning import ppo
+from keisei.learning.population import Failure
 from keisei.learning.ppo import PPO
 from keisei.learning.updating import OneLearner
 from keisei.policy import Evaluation
@@ -82,6 +84,17 @@ def test_five_in_a_row_take_the_run_back_to_its_last_good_checkpoint(tmp_path: P
     assert made.progress.iteration == found.number
     for name, tensor in made.parts.learner.network.state_dict().items():
         assert torch.equal(tensor, found.checkpoint.weights[name])
+
+
+def test_without_that_rule_a_run_that_learns_nothing_any_more_goes_on_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ppo, "MOST_SKIPPED_IN_A_ROW", 10**9)
+    with training(tmp_path, total(9), SAVE_EACH, KEEP_ALL) as made:
+        poison(made, range(10, 10**9))
+        last = made.run()
+    assert last == folder_of(tmp_path, 9)
+    assert made.progress.skipped_updates == 2 * 4, "two to an iteration, from the sixth one on"
 
 
 def test_collector_never_gets_weights_that_are_not_finite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,6 +172,22 @@ def test_second_update_that_fails_stops_the_run_with_a_checkpoint(tmp_path: Path
     with training(tmp_path, total(9)) as made:
         assert made.progress.failed_updates == 2
         assert made.run() == folder_of(tmp_path, 9), "the run goes on behind the batch that failed"
+
+
+def test_without_giving_up_a_run_whose_updates_fail_again_and_again_goes_on_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = Training._keep
+
+    def keep_on(made: Training, failure: Failure) -> None:
+        keep(made, failure)
+        made._given_up = ""
+
+    monkeypatch.setattr(Training, "_keep", keep_on)
+    with training(tmp_path, total(9)) as made:
+        fail(made, (3, 5, 6, 7, 8))
+        assert made.run() == folder_of(tmp_path, 9)
+    assert made.progress.failed_updates == 5
 
 
 def test_kept_batch_is_replayed_with_its_error(tmp_path: Path) -> None:
