@@ -208,6 +208,18 @@ def test_run_ends_with_the_same_weights_whoever_collects(tmp_path: Path, base: S
     assert final_sha256(tmp_path / "at-once", RUN[0], base=base) != here
 
 
+@pytest.mark.parametrize("compression", ["fp16", "bf16"])
+@pytest.mark.parametrize("how", [RUN[:1], RUN], ids=["in turns", "ahead"])
+def test_run_with_rounded_weights_ends_with_the_same_weights_whoever_collects(
+    tmp_path: Path, compression: str, how: tuple[str, ...]
+) -> None:
+    rounded = *how, f"parallel.compression={compression}", "parallel.inference=worker"
+    here = final_sha256(tmp_path / "here", *rounded)
+    workers = "parallel.enabled=true", "parallel.num_workers=2"
+    assert final_sha256(tmp_path / "workers", *rounded, *workers) == here
+    assert final_sha256(tmp_path / "not-rounded", *how) != here
+
+
 @pytest.mark.parametrize("lag", ["parallel.max_lag=1", "parallel.max_lag=3"])
 @pytest.mark.parametrize("interval", ["parallel.model_sync_interval=1", "parallel.model_sync_interval=2"])
 def test_run_stopped_anywhere_and_resumed_ends_with_the_same_weights(tmp_path: Path, lag: str, interval: str) -> None:

@@ -7,8 +7,10 @@ import signal
 import pytest
 import torch
 
+from keisei.collect.collector import Compression
+from keisei.collect.serial import SerialCollector
 from keisei.errors import WorkerError
-from workers import GameName, Log, collected, managed, network, rules, serially, through
+from workers import BLOCKS, GameName, Log, collected, digest, managed, network, rules, serially, through
 
 ITERATIONS = 6
 
@@ -23,6 +25,18 @@ def test_workers_live_the_same_as_a_plain_loop(name: GameName, workers: int) -> 
 def test_rollouts_over_the_line_are_the_same() -> None:
     with managed(use_shared_memory=False) as manager:
         assert collected(manager, "tic-tac-toe", ITERATIONS) == serially("tic-tac-toe", ITERATIONS)
+
+
+@pytest.mark.usefixtures("quick_workers")
+@pytest.mark.parametrize("compression", ["fp16", "bf16"])
+def test_workers_act_with_the_same_rounded_weights_as_one_process(compression: Compression) -> None:
+    alone, expected = SerialCollector(rules(), blocks=BLOCKS, compression=compression), []
+    for iteration in range(ITERATIONS):
+        alone.publish(network("tic-tac-toe", iteration).state_dict(), iteration)
+        expected.append(digest(alone.collect(iteration)))
+    with managed(compression=compression) as manager:
+        assert collected(manager, "tic-tac-toe", ITERATIONS) == expected
+    assert not set(expected) & set(serially("tic-tac-toe", ITERATIONS)), "nothing was rounded"
 
 
 @pytest.mark.parametrize("shared", [True, False])
