@@ -5,6 +5,7 @@ The processes and signals are real; `docs/faults.md` has the numbers of the rows
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
@@ -83,8 +84,8 @@ def victim(manager: ParallelManager, chance: random.Random) -> int:
             return chance.choice([one for one in everyone if one.place >= 0]).process.pid
 
 
-def seconds_until_seen(kills: int, limit: float) -> float:
-    """How long the death of a worker at work is not seen: the median, without what this process waited for others."""
+def seconds_until_seen(kills: int, limit: float) -> list[float]:
+    """How long each death of a worker at work is not seen, in order, without what this process waited for others."""
     chance, found = random.Random(1), list[float]()
     slow = rules(build=WithTrouble(lingers, at=-1))
     with managed(slow, max_restarts=1000, worker_timeout=limit) as manager, playing_on(manager) as thread:
@@ -96,11 +97,17 @@ def seconds_until_seen(kills: int, limit: float) -> float:
             while crew(manager).restarts == restarts:
                 time.sleep(0.0005)
             found.append(time.monotonic() - began - (starved_seconds(thread.native_id) - starved))
-    return statistics.median(found)
+    return sorted(found)
 
 
 def test_death_is_seen_within_fifty_milliseconds() -> None:
-    assert seconds_until_seen(20, limit=20.0) < crowded(0.05)
+    assert statistics.median(seconds_until_seen(20, limit=20.0)) < crowded(0.05)
+
+
+@pytest.mark.faults
+def test_ninety_nine_of_a_hundred_deaths_are_seen_within_fifty_milliseconds() -> None:
+    seen = seconds_until_seen(200, limit=20.0)
+    assert seen[math.ceil(0.99 * len(seen)) - 1] <= crowded(0.05), seen[-5:]
 
 
 def test_death_is_seen_by_silence_alone_without_the_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +117,7 @@ def test_death_is_seen_by_silence_alone_without_the_descriptors(monkeypatch: pyt
 
     monkeypatch.setattr(Crew, "_ended", look_away)
     monkeypatch.setattr(Dispatch, "_count_failure", lambda self, block, text: None)  # of a worker that seems to hang
-    assert seconds_until_seen(3, limit=0.5) > 0.2
+    assert statistics.median(seconds_until_seen(3, limit=0.5)) > 0.2
 
 
 @pytest.mark.parametrize("inference", ["worker", "learner"])
