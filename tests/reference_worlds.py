@@ -6,7 +6,7 @@ A world is a dictionary of layers, from (row, column) to a letter; its stream of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 Cell = tuple[int, int]
@@ -313,6 +313,7 @@ class Tag(Reference):
 
 
 class StagHunt(Reference):
+    growth, stag_hunters, hare_hunters = 0.002, 2, 1
     hunting: set[int]
     done: list[tuple[str, int]]  # what, and who did it
 
@@ -322,11 +323,11 @@ class StagHunt(Reference):
 
     def change(self) -> None:
         cells = self.inner()
-        at = self.skip(0.002)
+        at = self.skip(self.growth)
         while at < len(cells):
             if self.empty(cells[at]):
                 self.things[cells[at]] = "stag" if self.chance.happens(0.5) else "hare"
-            at += 1 + self.skip(0.002)
+            at += 1 + self.skip(self.growth)
 
     def blocks(self, thing: str) -> bool:
         return thing in ("wall", "stag", "hare")
@@ -345,7 +346,7 @@ class StagHunt(Reference):
     def after(self) -> None:
         for cell in [cell for cell in self.cells() if self.things.get(cell) == "stag"]:
             hunters = self.hunters(cell)
-            if len(hunters) >= 2:
+            if len(hunters) >= self.stag_hunters:
                 del self.things[cell]
                 for number in hunters:
                     self.paid[number] += 5.0
@@ -353,11 +354,12 @@ class StagHunt(Reference):
                     self.done.append(("stags", number))
         for cell in [cell for cell in self.cells() if self.things.get(cell) == "hare"]:
             hunters = self.hunters(cell)
-            if hunters:
+            if len(hunters) >= self.hare_hunters:
                 del self.things[cell]
-                self.paid[hunters[0]] += 1.0
-                self.hunting.remove(hunters[0])
-                self.done.append(("hares", hunters[0]))
+                for number in hunters[: self.hare_hunters]:
+                    self.paid[number] += 1.0
+                    self.hunting.remove(number)
+                    self.done.append(("hares", number))
         self.hunting = set()
 
     def deeds(self, number: int) -> dict[str, float]:
@@ -365,6 +367,8 @@ class StagHunt(Reference):
 
 
 class Cleanup(Reference):
+    growth = 0.002
+    channel: Sequence[int] = (15, 16)  # its columns
     ground: dict[Cell, str]
     beams: dict[Cell, tuple[str, int]]  # its kind, and whose it is
     done: list[tuple[str, int]]  # what, and who did it or had it done
@@ -374,7 +378,7 @@ class Cleanup(Reference):
         self.beams, self.ground = {}, dict.fromkeys(self.inner(), "sand")
         self.done, self.polluted = [], []
         for row, column in self.inner():
-            if row <= 6 or (row <= 12 and column in (15, 16)):
+            if row <= 6 or (row <= 12 and column in self.channel):
                 self.ground[row, column] = "river"
             if row >= self.height - 7:
                 self.ground[row, column] = "tree"
@@ -396,11 +400,11 @@ class Cleanup(Reference):
         if len(self.of_ground("polluted")) / len(river) > 0.5:
             return
         trees = self.of_ground("tree")
-        at = self.skip(0.002)
+        at = self.skip(self.growth)
         while at < len(trees):
             if self.empty(trees[at]):
                 self.things[trees[at]] = "apple"
-            at += 1 + self.skip(0.002)
+            at += 1 + self.skip(self.growth)
 
     def enter(self, number: int, thing: str) -> None:
         self.paid[number] += 1.0

@@ -5,6 +5,8 @@ Compared are each reward, what is told of each episode and, in one copy, each pl
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,31 @@ def test_world_goes_as_its_reference_as_plain_python(name: str, agents: int, vie
     Comparison(name, turns, agents, view, debug=True, copies=1).go_on(16)
 
 
+def other(kind: type[Reference], **changed: object) -> type[Reference]:
+    """A reference with other numbers."""
+    return type("Other", (kind,), changed)
+
+
+HUNTERS = [{"stag_hunters": 3}, {"stag_hunters": 1}, {"hare_hunters": 2}, {"stag_hunters": 3, "hare_hunters": 3}]
+
+
+@pytest.mark.parametrize("hunters", HUNTERS)
+def test_prey_takes_as_many_hunters_as_a_configuration_says(hunters: dict[str, float]) -> None:
+    numbers = {**hunters, "growth": 0.05}
+    comparison = Comparison("stag_hunt", "simultaneous", 40, debug=True, copies=1, numbers=numbers)
+    comparison.references[0] = other(StagHunt, **numbers)(11, 11, 40, 7, Chance(SEED, FIRST_WORLD))
+    comparison.go_on(21)
+    assert comparison.happened >= {"hunts", "stags", "hares"}
+
+
+@pytest.mark.parametrize(("columns", "channel"), [(1, [15]), (5, [13, 14, 15, 16, 17]), (998, range(1, 30))])
+def test_channel_is_as_wide_as_a_configuration_says(columns: int, channel: Sequence[int]) -> None:
+    numbers = {"channel_columns": columns}
+    comparison = Comparison("cleanup", "simultaneous", 3, debug=True, copies=1, numbers=numbers)
+    comparison.references[0] = other(Cleanup, channel=channel)(21, 31, 3, 7, Chance(SEED, FIRST_WORLD))
+    comparison.go_on(8)
+
+
 @pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize(("name", "agents", "view"), VARIANTS)
@@ -79,12 +106,14 @@ class Comparison:
         *,
         debug: bool = False,
         copies: int = COPIES,
+        numbers: Mapping[str, float] | None = None,
     ) -> None:
         kind, height, width, usual, max_turns = WORLDS[name]
         self.agents, self.max_turns = agents or usual, 7 if debug else max_turns
         environment = keisei.make(
             name, copies=copies, seed=SEED, first_lane=FIRST_WORLD * self.agents, agents=self.agents,
-            max_turns=self.max_turns, observation="uint8", turns=turns, debug=debug, **view.model_dump(),
+            max_turns=self.max_turns, observation="uint8", turns=turns, debug=debug, numbers=numbers or {},
+            **view.model_dump(),
         )  # fmt: skip
         assert isinstance(environment, GridworldEnvironment)
         self.environment, self.sequential = environment, turns == "sequential"

@@ -25,7 +25,8 @@ class Cleanup(Place):
     width: int = number(31, "columns", least=6, most=1000)
     agents: int = number(10, "agents in each world", least=1, most=128)
     river_rows: int = number(6, "inner rows at the top that are river", least=1, most=400)
-    channel_rows: int = number(6, "rows below them in which a channel two cells wide is river", least=0, most=400)
+    channel_rows: int = number(6, "rows below them in which a channel is river", least=0, most=400)
+    channel_columns: int = number(2, "columns that the channel is wide, at most all inner ones", least=1, most=998)
     orchard_rows: int = number(6, "inner rows at the bottom that are orchard", least=1, most=400)
     pollution: float = probability(0.009, "of a river cell becoming polluted, each turn")
     growth: float = probability(0.002, "of an apple growing on an empty tree cell, each turn")
@@ -46,7 +47,12 @@ class Cleanup(Place):
 
 def river_cells(place: Cleanup) -> int:
     """How many cells are river, clean or not."""
-    return int(place.river_rows * (place.width - 2) + 2 * place.channel_rows)
+    return int(place.river_rows * (place.width - 2) + channel_width(place) * place.channel_rows)
+
+
+def channel_width(place: Cleanup) -> int:
+    """How many columns the channel has."""
+    return int(min(place.channel_columns, place.width - 2))
 
 
 def river_cell(place: Cleanup, index: int) -> tuple[int, int]:
@@ -56,7 +62,9 @@ def river_cell(place: Cleanup, index: int) -> tuple[int, int]:
     if index < in_rows:
         return 1 + index // columns, 1 + index % columns
     index -= in_rows
-    return 1 + place.river_rows + index // 2, place.width // 2 + index % 2
+    wide = channel_width(place)
+    first = min(place.width // 2 - (wide - 1) // 2, place.width - 1 - wide)
+    return 1 + place.river_rows + index // wide, first + index % wide
 
 
 def tree_cell(place: Cleanup, index: int) -> tuple[int, int]:

@@ -26,7 +26,9 @@ class StagHunt(Place):
     growth: float = probability(0.002, "of prey appearing in an empty inner cell, each turn")
     stags: float = probability(0.5, "of prey being a stag")
     stag: float = number(5.0, "what a stag pays to each of its hunters")
-    hare: float = number(1.0, "what a hare pays")
+    hare: float = number(1.0, "what a hare pays to each of those that it takes")
+    stag_hunters: int = number(2, "hunters beside it that a stag takes, at least", least=1, most=4)
+    hare_hunters: int = number(1, "hunters beside it that a hare takes", least=1, most=4)
 
     hunting: UInt8 = array(np.uint8, "agents")  # 1: hunts in this turn, and has caught nothing yet
     hunts: Int32 = array(np.int32, "agents")  # times it hunted
@@ -66,10 +68,10 @@ def after(place: StagHunt) -> None:
     anybody = 0
     for agent in range(place.agents):
         anybody += place.hunting[agent]
-    if anybody > 1:
-        catch_all(place, STAG, 2)
-    if anybody > 0:
-        catch_all(place, HARE, 1)
+    if anybody >= place.stag_hunters:
+        catch_all(place, STAG, place.stag_hunters)
+    if anybody >= place.hare_hunters:
+        catch_all(place, HARE, place.hare_hunters)
     for agent in range(place.agents):
         place.hunting[agent] = 0
 
@@ -93,18 +95,20 @@ def hunters(place: StagHunt, row: int, column: int) -> int:
 
 
 def catch(place: StagHunt, prey: int, row: int, column: int) -> None:
-    """Pay for one catch: a stag to all its hunters, a hare to the one of lowest seat number."""
+    """Pay for one catch: a stag to all its hunters, a hare to as many as it takes, of lowest seat numbers."""
     place.cells[0, row, column] = NOTHING
+    left = place.agents if prey == STAG else place.hare_hunters
     for agent in range(place.agents):
         away = abs(place.row[agent] - row) + abs(place.column[agent] - column)
-        if away == 1 and place.hunting[agent]:
+        if left > 0 and away == 1 and place.hunting[agent]:
             place.hunting[agent] = 0
-            if prey == HARE:
+            left -= 1
+            if prey == STAG:
+                pay(place, agent, place.stag)
+                place.stags_caught[agent] += 1
+            else:
                 pay(place, agent, place.hare)
                 place.hares_caught[agent] += 1
-                return
-            pay(place, agent, place.stag)
-            place.stags_caught[agent] += 1
 
 
 def report(place: StagHunt) -> Mapping[str, float | Array]:
