@@ -17,6 +17,7 @@ from keisei.collect.serial import SerialCollector
 from keisei.config import GridworldRun, load_run
 from keisei.config_learner import DQNConfig, IQNConfig, PPOConfig
 from keisei.errors import ConfigError
+from keisei.gridworld import load_world
 from keisei.learning.ppo import PPO
 from keisei.learning.q_learner import QLearner
 from keisei.parallel.manager import ParallelManager
@@ -25,14 +26,34 @@ from keisei.train import Training
 from tiny_runs import events, final_sha256, records, sha256, stop_after, training, write_config
 from tiny_societies import AGENTS, COPIES, EPOCH, MIXED, TAG, TURNS, epochs, population
 
+CONFIGS = Path(__file__).parent.parent / "configs"
 WORKERS = ("parallel.enabled=true", "parallel.num_workers=2")
 AHEAD = "parallel.async_learning=true"
 LEARNER = "parallel.inference=learner"
+STACKED = ("parallel.parallel_actions=stacked", "parallel.parallel_training=stacked")
 SIX = epochs(6)
 
 
 def final(folder: Path, *overrides: str) -> str:
     return final_sha256(folder, SIX, MIXED, *overrides, base=TAG)
+
+
+# --- the configurations that come along
+
+
+@pytest.mark.parametrize("world", ["treasure-hunt", "cleanup", "tag", "stag-hunt", "iowa"])
+def test_configuration_of_a_world_trains_its_society(tmp_path: Path, world: str) -> None:
+    config = load_run(CONFIGS / f"{world}.yaml")
+    assert isinstance(config, GridworldRun)
+    numbers = {name: number.default for name, number in load_world(config.environment.name).numbers.items()}
+    agents, epoch = numbers["agents"], config.environment.copies * numbers["agents"] * numbers["max_turns"]
+    short = (f"run.total_steps={epoch}", "evaluation.final_games=0", "parallel.enabled=false", *STACKED)
+    found = keisei(tmp_path, "train", CONFIGS / f"{world}.yaml", *short, "--run-dir", "run", "--json").json
+    assert (found["state"], found["iterations"], found["steps"]) == ("finished", 1, epoch)
+    (told,) = records(tmp_path / "run")
+    assert told["games"] == config.environment.copies
+    assert all(f"agents/{agent}/return" in told for agent in range(int(agents)))
+    assert told["learn/loss"] > 0  # type: ignore[operator]
 
 
 # --- the same bits
