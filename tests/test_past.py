@@ -164,7 +164,8 @@ def test_run_resumed_at_any_iteration_has_its_past_selves_again(tmp_path: Path, 
 
 def test_past_selves_that_a_checkpoint_forgot_are_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without what protects, the bits are others."""
-    overrides = f"run.total_steps={8 * STEPS}", PAST
+    far_apart = "learner.learning_rate=0.5"  # selves so alike that they draw the same moves would not be missed
+    overrides = f"run.total_steps={8 * STEPS}", PAST, far_apart
     through = final_sha256(tmp_path / "through", *overrides)
     run = tmp_path / "stopped"
     with training(run, *overrides) as made:
