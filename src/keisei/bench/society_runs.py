@@ -64,11 +64,11 @@ WORLDS: Mapping[str, Society] = {
     ),
     "stag_hunt": Society(
         {"name": "stag_hunt", "copies": 8},
-        steps={"iqn": 640_000, "dqn": 480_000, "ppo": 240_000},
+        steps={"iqn": 640_000, "dqn": 480_000, "ppo": 800_000},
         widths={"iqn": 128, "dqn": 250, "ppo": 128},
         reach=50.0,
         episodes=128,
-        learners={"iqn": {**_STAGS, **_SMALL}, "dqn": _STAGS},
+        learners={"iqn": {**_STAGS, **_SMALL}, "dqn": _STAGS, "ppo": {"entropy": 0.06}},
     ),
     "tag": Society(
         {"name": "tag", "copies": 16},
