@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from keisei import build
+from keisei.config_learner import DQNConfig
 from keisei.config_network import NetworkConfig
 from keisei.environment import Int64
 from keisei.networks import MLP, ConvolutionalTower, DenseNetwork, Network, ResidualTower
@@ -19,6 +20,7 @@ from keisei.networks.resnet import Normalization, ResidualBlock, SqueezeExcite
 from keisei.opponents import RandomOpponent
 from keisei.policy import choices_of_lists, masked
 from keisei.shogi.actions import POLICY_PLANES, Turn, policy_parts, usi_to_action
+from keisei.threads import torch_threads
 from shogi_table import ACTIONS, Table
 from small_shogi import KINDS, play_on, positions, shake, small_game, small_network
 
@@ -224,6 +226,25 @@ def test_towers_and_perceptrons_are_as_deep_as_told() -> None:
     assert layers(MLP((5, 9, 9), [16, 8])) == 2
     assert sum(isinstance(layer, ResidualBlock) for layer in ResidualTower(5, 4, 8)) == 4
     assert MLP((5, 9, 9), [16, 8])(torch.rand(3, 5, 9, 9)).shape == (3, 8)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "residual", "dqn"])
+def test_first_weights_are_the_same_on_any_number_of_processors(kind: str) -> None:
+    game = small_game(observation="float32")
+    section = NetworkConfig(kind="mlp" if kind == "dqn" else kind, depth=2, width=256, policy="dense")  # type: ignore[arg-type]
+    if kind == "residual":
+        section = section.model_copy(update={"width": 64, "policy": "convolutional"})
+
+    def first() -> dict[str, Tensor]:
+        if kind == "dqn":
+            return build.players.values(section, DQNConfig(kind="dqn"), game, 3).network.state_dict()
+        return build.network(section, game, 3).state_dict()
+
+    weights = []
+    for threads in (1, 2):
+        with torch_threads(threads):
+            weights.append(first())
+    assert all(torch.equal(one, weights[1][name]) for name, one in weights[0].items())
 
 
 def test_heads_of_a_dense_network_begin_as_two_would() -> None:

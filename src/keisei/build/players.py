@@ -34,10 +34,12 @@ _OPPONENT = 2
 
 
 def network(section: NetworkConfig, of: Game, seed: int) -> Network:
-    """A network with fresh weights; the same seed gives the same."""
+    """A network with fresh weights; the same seed gives the same, on however many processors."""
     import torch
 
-    with torch.random.fork_rng(devices=[]):
+    from keisei.threads import torch_threads
+
+    with torch.random.fork_rng(devices=[]), torch_threads(1):
         torch.manual_seed(seed)
         if section.kind == "mlp":
             return _dense_network(section, of)
@@ -122,9 +124,12 @@ def values(network: NetworkConfig, learner: DQNConfig, of: Game, seed: int, devi
     """A policy that knows what actions are worth, with a network of its own."""
     from keisei.acting import ValuePolicy
     from keisei.networks.quantile import action_values
+    from keisei.threads import torch_threads
 
     made_of = architecture(network, learner, of.input_shape, of.group.actions)
-    return ValuePolicy(action_values(made_of, seed).to(device), of.encoder())
+    with torch_threads(1):
+        built = action_values(made_of, seed)
+    return ValuePolicy(built.to(device), of.encoder())
 
 
 def architecture(
